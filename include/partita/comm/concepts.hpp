@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a communicator is: the collectives among a set of ranks, as requests, over strided row-major views.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "partita/base/scalar.hpp"
+#include "partita/base/view.hpp"
+
+namespace partita {
+
+enum class ReduceOp { sum, max };
+
+/// What a reduction does with what already stands in its output.
+enum class Into { overwrite, accumulate };
+
+/// Elements moved and messages, as seen by one rank. The rule is the same for every communicator, whatever it does
+/// underneath, and agrees with the count of a schedule (schedule/count.hpp). A message is what one peer contributes
+/// to one call; without elements there is none.
+///   broadcast, panel   n at each non-root (received), 1 message
+///   reduce             n at each non-root (sent), 1 message
+///   reduce_scatter     n minus the own block (sent), a message for each other rank's block
+///   all_gather         n minus the own block (received), likewise
+///   all_reduce         twice n minus the own chunk; chunks of the n elements in row-major order by the balanced cut
+///   all_to_all_v       what is received from others
+///   send, recv         n at the receiver
+/// `barrier`, `agree`, `split` and `drain` are control traffic and count nothing.
+struct Traffic {
+  index_t messages = 0;
+  index_t elements = 0;
+  index_t bytes = 0;
+
+  constexpr void add(index_t message_count, index_t element_count, std::size_t element_bytes) noexcept {
+    messages += message_count;
+    elements += element_count;
+    bytes += element_count * static_cast<index_t>(element_bytes);
+  }
+  friend constexpr Traffic operator-(Traffic a, Traffic b) noexcept {
+    return {a.messages - b.messages, a.elements - b.elements, a.bytes - b.bytes};
+  }
+  friend constexpr bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+/// Memory that the peers of its communicator can reach; freed by the communicator that gave it.
+struct MemoryDeleter {
+  void (*free)(void* data, void* owner) = nullptr;
+  void* owner = nullptr;
+  void operator()(std::byte* data) const noexcept {
+    if (free != nullptr) free(data, owner);
+  }
+};
+using Memory = std::unique_ptr<std::byte[], MemoryDeleter>;
+
+/// A pending operation. `wait()` returns when the caller's buffers may be used again; waiting twice is harmless.
+/// A request that is destroyed without wait() abandons the operation (an error path): it never blocks.
+template <class R>
+concept CommRequest = std::movable<R> && requires(R r) {
+  { r.wait() } -> std::same_as<void>;
+};
+
+/// What a non-root receives from a panel broadcast. After `wait()`, `view()` is either the owner's own block, read in
+/// place, or the caller's buffer. The owner may not write the block until every peer has called `release()`.
+template <class P, class T>
+concept CommPanel = std::movable<P> && requires(P p, const P c) {
+  { p.wait() } -> std::same_as<void>;
+  { c.view() } -> std::convertible_to<View<const T>>;
+  { p.release() } -> std::same_as<void>;
+};
+
+/// Collectives are entered by every rank of the communicator in the same order. Counts are 64 bit. Data operations
+/// return at once; `wait()` on what they return completes them. The `blocks` of one call have an entry for each rank,
+/// are the same on all ranks, and must outlive the wait, as must all views. Sums run in rank order: same bits on
+/// every run and on every replica. Buffers of one call that overlap (other than being one and the same buffer, or a
+/// block in its own place) are refused with AliasError before anything moves; a root or peer outside [0, size) with
+/// ArgumentError; an own buffer whose shape is not its block's with ShapeError. When a rank fails, its peers leave
+/// with PeerFailed; a wait beyond the deadline throws TimeoutError and fails the peers.
+template <class C>
+concept Communicator =
+    std::movable<C> && CommRequest<typename C::Request> && CommPanel<typename C::template Panel<double>, double> &&
+    requires(C c, const C cc, View<double> out, View<const double> in, std::span<const Block> blocks,
+             std::span<const View<const double>> sends, std::span<const View<double>> receives, int n, index_t value,
+             std::string reason, std::size_t bytes) {
+      { cc.rank() } -> std::same_as<int>;
+      { cc.size() } -> std::same_as<int>;
+
+      // Whether panels are read in the owner's block, so that a caller need not give a buffer.
+      { C::panels_in_place } -> std::convertible_to<bool>;
+
+      // Copies root's `out` into every rank's `out`.
+      { c.broadcast(out, n) } -> std::same_as<typename C::Request>;
+      // Lends root's `in` to all. `out` is the buffer of a non-root: its shape says what is expected; where panels
+      // are read in place its pointer is not used. On the root the panel is `in` itself.
+      { c.broadcast_panel(in, out, n) } -> std::same_as<typename C::template Panel<double>>;
+      // Root's `out` = (or +=) the sum over ranks of `in`; `out` is read on the root only.
+      { c.reduce(in, out, n, Into::accumulate) } -> std::same_as<typename C::Request>;
+      // `out` = sum or maximum over ranks of `in`, on all; `in` may be `out`.
+      { c.all_reduce(in, out, ReduceOp::sum) } -> std::same_as<typename C::Request>;
+      // `out` = the sum over ranks of the rectangle blocks[rank] of `in`.
+      { c.reduce_scatter(in, out, blocks) } -> std::same_as<typename C::Request>;
+      // The rectangle blocks[r] of `out` = `in` of rank r; `in` may stand in its own place in `out`.
+      { c.all_gather(in, out, blocks) } -> std::same_as<typename C::Request>;
+      // receives[r] = sends[rank] of rank r; shapes must match pairwise.
+      { c.all_to_all_v(sends, receives) } -> std::same_as<typename C::Request>;
+      // Matched in order for each (sender, receiver, tag).
+      { c.send(in, n, n) } -> std::same_as<typename C::Request>;
+      { c.recv(out, n, n) } -> std::same_as<typename C::Request>;
+
+      { c.barrier() } -> std::same_as<void>;
+      // The largest `value` of all ranks, on all ranks: how verdicts are agreed. Control traffic.
+      { c.agree(value) } -> std::same_as<index_t>;
+      // Returns when every panel that this rank has lent is released. Local: peers need not call it.
+      { c.drain() } -> std::same_as<void>;
+
+      // Ranks of equal colour form a communicator, ordered by key, then by rank; a negative colour joins none.
+      { c.split(n, n) } -> std::same_as<std::optional<C>>;
+      // The first n ranks; the others are idle and get nothing.
+      { c.subset(n) } -> std::same_as<std::optional<C>>;
+
+      // Marks the communicator and all it was split from or into as failed by this rank: peers leave their waits.
+      { c.abort(reason) } -> std::same_as<void>;
+      { c.allocate(bytes) } -> std::same_as<Memory>;
+      { cc.traffic() } -> std::same_as<Traffic>;
+    };
+
+namespace detail {
+
+/// True if the two views share an element position in memory. Strided views that interleave without touching
+/// (columns of one matrix) are told apart when they have the same leading dimension.
+template <class T>
+[[nodiscard]] bool overlap(View<const T> a, View<const T> b) noexcept {
+  if (a.empty() || b.empty()) return false;
+  const auto ea = extent_of(a);
+  const auto eb = extent_of(b);
+  const std::less<const T*> before;
+  if (!before(ea.begin, eb.end) || !before(eb.begin, ea.end)) return false;
+  if (a.ld != b.ld || a.ld <= 0) return true;
+  // Columns of one matrix: positions modulo the leading dimension, relative to a's first element.
+  const index_t shift = static_cast<index_t>(b.data - a.data) % a.ld;
+  const index_t start = shift < 0 ? shift + a.ld : shift;
+  return start < a.cols || start + b.cols > a.ld;
+}
+
+}  // namespace detail
+}  // namespace partita
