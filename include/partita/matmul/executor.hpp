@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the steps of a product's schedule on one rank: one executor for all partitions, a template on scalar and context.
+#pragma once
+
+#include <array>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+#include "partita/backend/concepts.hpp"
+#include "partita/grid/process_grid.hpp"
+#include "partita/matmul/panels.hpp"
+#include "partita/matmul/schedule.hpp"
+
+namespace partita {
+
+/// One rank's part of C = alpha·op(A)·op(B) + beta·C. `a` and `b` hold the global rectangles `a_block` and `b_block` of
+/// op(A) and op(B); `c` holds the schedule's result_block(). Out is T, or fp32 for a pending sum of 16-bit data.
+template <class T, class Out, class Ctx>
+struct ProductCall {
+  ProcessGrid<Ctx>* grid;
+  MatrixOperand<T> a;
+  MatrixOperand<T> b;
+  Block a_block;
+  Block b_block;
+  View<Out> c;
+  accumulate_t<T> alpha;
+  accumulate_t<T> beta;
+};
+
+namespace detail {
+
+/// Where everything lies while a schedule runs:
+///
+///   A, B    own blocks, lent to the group as panels; a peer's panel is read in its block or in a buffer of ours
+///   slots   partial products on their way to their owner; one waits for its reduction before it is used again
+///   total   what is accumulated: C itself, or an accumulator where sums are pending or C is 16 bits wide
+template <class T, class Out, class Ctx>
+class Executor {
+  using Acc = accumulate_t<T>;
+  using Comm = typename Ctx::comm_type;
+  using Incoming = IncomingPanel<T, Comm>;
+  using Outgoing = OutgoingPartial<Acc, Comm>;
+
+ public:
+  Executor(const ProductCall<T, Out, Ctx>& call, const ProductSchedule& schedule)
+      : call_(call), schedule_(schedule), context_(call.grid->context()), natural_(schedule.frame().natural_block()) {
+    const Finish& finish = schedule.frame().product().finish;
+    const bool scatters = !finish.scatter_rows.empty() || !finish.scatter_cols.empty();
+    const bool overwrites = call.beta == Acc(0);
+    const bool sums_overwrite = !finish.all_reduce.empty() ||
+                                (schedule.sliced_panels() && schedule.panel_elements(Operand::c) > 0);
+    in_place_ = std::is_same_v<Out, Acc> && !scatters && (overwrites || !sums_overwrite);
+    if constexpr (std::is_same_v<Out, Acc>) {
+      if (in_place_) total_ = call.c;
+    }
+    if (!in_place_) total_ = scratch<Acc>(slot_total, natural_.shape());
+  }
+
+  void run() {
+    context_.backend().template scale<Acc>(in_place_ ? call_.beta : Acc(0), total_);
+    if (call_.alpha != Acc(0)) {
+      const auto lookahead = static_cast<std::size_t>(schedule_.options().lookahead);
+      for (auto& ring : incoming_) ring.resize(lookahead);
+      outgoing_.resize(lookahead);
+      schedule_.for_each([this](const Step& step) { perform(step); });
+      for (Outgoing& slot : outgoing_) slot.finish();
+      for (const AxisList& axes : lent_) call_.grid->comm(axes).drain();
+    }
+    if (!in_place_) context_.backend().template combine<Out>(call_.beta, total_, call_.c);
+  }
+
+ private:
+  // Workspace slots of the context; panels of A and B and partial products have one for each panel in flight.
+  static constexpr int slot_total = 0;
+  static constexpr int slot_scattered = 1;
+  static constexpr int slot_rings = 2;
+
+  template <class U>
+  View<U> scratch(int slot, Shape shape) {
+    return View<U>(context_.template workspace<U>(slot, shape.size()), shape);
+  }
+  [[nodiscard]] int ring_slot(Operand operand, index_t panel) const {
+    return slot_rings + 3 * static_cast<int>(panel % schedule_.options().lookahead) + static_cast<int>(operand);
+  }
+  [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const {
+    return operand == Operand::a ? call_.a : call_.b;
+  }
+  [[nodiscard]] Block own_block(Operand operand) const {
+    return operand == Operand::a ? call_.a_block : call_.b_block;
+  }
+  Incoming& incoming(Operand operand, index_t panel) {
+    auto& ring = incoming_[operand == Operand::a ? 0 : 1];
+    return ring[static_cast<std::size_t>(panel) % ring.size()];
+  }
+  Outgoing& outgoing(index_t panel) { return outgoing_[static_cast<std::size_t>(panel) % outgoing_.size()]; }
+
+  void perform(const Step& step) {
+    switch (step.kind) {
+      case StepKind::broadcast:
+        return broadcast(step);
+      case StepKind::all_gather:
+        return gather(step);
+      case StepKind::gemm:
+        return multiply(step);
+      case StepKind::reduce:
+        return reduce(step);
+      case StepKind::reduce_scatter:
+        return step_is_panel(step) ? reduce_slices(step) : reduce_scatter(step);
+      case StepKind::all_reduce:
+        call_.grid->comm(step.axes).all_reduce(View<const Acc>(total_), total_, ReduceOp::sum).wait();
+        return;
+      default:
+        throw std::logic_error("a product has no such step");
+    }
+  }
+
+  [[nodiscard]] static bool step_is_panel(const Step& step) { return step.parts.even_width > 0; }
+
+  /// The shape in which `block` of an operand is stored.
+  [[nodiscard]] Shape stored_shape(Operand operand, Shape logical) const {
+    return own(operand).transposed ? logical.transposed() : logical;
+  }
+
+  void broadcast(const Step& step) {
+    Incoming& in = incoming(step.operand, step.panel);
+    const MatrixOperand<T>& source = own(step.operand);
+    const Shape shape = stored_shape(step.operand, step.block.shape());
+    View<const T> lent;
+    View<T> buffer(nullptr, shape);
+    if (step.self == step.root) {
+      lent = source.sub(within(step.block, own_block(step.operand))).stored;
+      lend(step.axes);
+    } else if (!Comm::panels_in_place) {
+      buffer = scratch<T>(ring_slot(step.operand, step.panel), shape);
+    }
+    in.panel.emplace(call_.grid->comm(step.axes).template broadcast_panel<T>(lent, buffer, step.root));
+    in.waited = false;
+  }
+
+  /// Notes that panels were lent along these axes, so that their release is awaited at the end.
+  void lend(const AxisList& axes) {
+    for (const AxisList& known : lent_) {
+      if (known == axes) return;
+    }
+    lent_.push_back(axes);
+  }
+
+  /// The slices of a panel arrive side by side along the swept dimension.
+  void gather(const Step& step) {
+    Incoming& in = incoming(step.operand, step.panel);
+    const MatrixOperand<T>& source = own(step.operand);
+    in.slice = step.block.shape();
+    in.over_rows = step.parts.over_rows;
+    place_slices(step, in.blocks);
+    if (source.transposed) {
+      for (Block& block : in.blocks) block = block.transposed();
+    }
+    in.buffer = scratch<T>(ring_slot(step.operand, step.panel),
+                           stored_shape(step.operand, all_slices(in.slice, in.over_rows, step.ranks)));
+    const Block mine = within(step.parts.block_of(step.self, step.block), own_block(step.operand));
+    in.request.emplace(
+        call_.grid->comm(step.axes).template all_gather<T>(source.sub(mine).stored, in.buffer, in.blocks));
+    in.waited = false;
+  }
+
+  /// The slice of each rank of the group in a buffer of all slices.
+  static void place_slices(const Step& step, std::vector<Block>& blocks) {
+    blocks.clear();
+    for (int rank = 0; rank < step.ranks; ++rank) {
+      blocks.push_back(placed_slice(step.block.shape(), step.parts.over_rows, step.parts.position_of(rank)));
+    }
+  }
+
+  /// The operand of a gemm step: the part wanted of the own block, or the slice of a panel that has come in.
+  MatrixOperand<T> arrived(Operand operand, const Step& step, Block wanted) {
+    Incoming& in = incoming(operand, step.panel);
+    if (in.moves()) return in.slice_of(step.slice, own(operand));
+    return own(operand).sub(within(wanted, own_block(operand)));
+  }
+
+  void multiply(const Step& step) {
+    const MatrixOperand<T> a = arrived(Operand::a, step, {step.block.rows, step.k});
+    const MatrixOperand<T> b = arrived(Operand::b, step, {step.k, step.block.cols});
+    context_.backend().template gemm<T>(call_.alpha, a, b, product_target(step));
+    if (!step.last) return;
+    incoming(Operand::a, step.panel).release();
+    incoming(Operand::b, step.panel).release();
+  }
+
+  /// Where a local product is added: the total, or a zeroed slot from which it is reduced.
+  View<Acc> product_target(const Step& step) {
+    if (schedule_.frame().plan().outgoing.empty()) return total_.sub(within(step.block, natural_));
+    Outgoing& out = outgoing(step.panel);
+    const bool over_rows = schedule_.frame().sweeps_rows_of(Operand::c);
+    const Shape slice = step.block.shape();
+    if (step.slice == 0) {
+      out.finish();
+      out.buffer = scratch<Acc>(ring_slot(Operand::c, step.panel), all_slices(slice, over_rows, schedule_.slices()));
+      context_.backend().template scale<Acc>(Acc(0), out.buffer);
+    }
+    return out.buffer.sub(placed_slice(slice, over_rows, step.slice));
+  }
+
+  void reduce(const Step& step) {
+    Outgoing& out = outgoing(step.panel);
+    View<Acc> target;
+    if (step.self == step.root) target = total_.sub(within(step.block, natural_));
+    out.request.emplace(
+        call_.grid->comm(step.axes).template reduce<Acc>(out.buffer, target, step.root, Into::accumulate));
+  }
+
+  void reduce_slices(const Step& step) {
+    Outgoing& out = outgoing(step.panel);
+    place_slices(step, out.blocks);
+    const Block mine = step.parts.block_of(step.self, step.block);
+    out.request.emplace(call_.grid->comm(step.axes).template reduce_scatter<Acc>(
+        out.buffer, total_.sub(within(mine, natural_)), out.blocks));
+  }
+
+  /// A pending sum whose parts stay with their owners: the total shrinks to this rank's part.
+  void reduce_scatter(const Step& step) {
+    std::vector<Block> blocks(static_cast<std::size_t>(step.ranks));
+    for (int rank = 0; rank < step.ranks; ++rank) {
+      blocks[static_cast<std::size_t>(rank)] = within(step.parts.block_of(rank, step.block), step.block);
+    }
+    const Shape shape = blocks[static_cast<std::size_t>(step.self)].shape();
+    const View<Acc> part = scratch<Acc>(scattered_ ? slot_total : slot_scattered, shape);
+    call_.grid->comm(step.axes).template reduce_scatter<Acc>(total_, part, blocks).wait();
+    total_ = part;
+    scattered_ = !scattered_;
+  }
+
+  const ProductCall<T, Out, Ctx>& call_;
+  const ProductSchedule& schedule_;
+  Ctx& context_;
+  Block natural_;
+  bool in_place_ = false;
+  bool scattered_ = false;
+  View<Acc> total_;
+  std::array<std::vector<Incoming>, 2> incoming_;
+  std::vector<Outgoing> outgoing_;
+  std::vector<AxisList> lent_;
+};
+
+}  // namespace detail
+
+/// Runs the schedule. Returns complete: own blocks are no longer read by peers, C is final.
+/// Communicates: exactly the schedule's steps; with alpha = 0 nothing, and A and B are not read.
+template <class T, class Out, class Ctx>
+void execute(const ProductCall<T, Out, Ctx>& call, const ProductSchedule& schedule) {
+  detail::Executor<T, Out, Ctx>(call, schedule).run();
+}
+
+}  // namespace partita

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a product's schedule depends on beside its plan: sizes, place and parameters.
+#pragma once
+
+#include <limits>
+
+#include "partita/base/axis_list.hpp"
+#include "partita/partition/blocks.hpp"
+
+namespace partita {
+
+/// How panels travel: each from its owner to the group, or a slice of every owner's block at once (the same volume,
+/// but all ranks send in every step). Slices need blocks of one size; where blocks are uneven, broadcasts are used.
+enum class PanelMove { broadcast, all_gather };
+
+/// Parameters of a product; the same on all ranks.
+struct MatmulOptions {
+  /// The most elements of the swept dimension in one panel, at least 1.
+  index_t panel_width = 512;
+  /// Panels in flight: while one is multiplied, the next ones move. At least 1.
+  int lookahead = 2;
+  PanelMove panels = PanelMove::broadcast;
+  /// The most bytes of scratch memory a rank may use, counted with panels as if copied; panels are narrowed to fit.
+  index_t workspace_bytes = std::numeric_limits<index_t>::max();
+};
+
+/// Sizes of C[m,n] = A[m,k]·B[k,n], the units along which it may be cut, and where this rank stands.
+struct ProductGeometry {
+  index_t m = 0;
+  index_t n = 0;
+  index_t k = 0;
+  Units a_units;  // of op(A): rows of m, columns of k
+  Units b_units;  // of op(B): rows of k, columns of n
+  AxisValues extents{};
+  AxisValues coordinates{};
+  /// Whether the scalar is a 16-bit storage type, whose sums are carried in fp32.
+  bool widened = false;
+};
+
+}  // namespace partita

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The product of two distributed matrices: the types of the operands choose the algorithm.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "partita/matmul/check.hpp"
+#include "partita/matmul/rule.hpp"
+#include "partita/matmul/workspace.hpp"
+#include "partita/tensor/create.hpp"
+
+namespace partita {
+
+namespace detail {
+
+/// Everything that a pair of operands and the result asked for say about a product at compile time.
+template <class A, class B, class Asked>
+struct ProductTypes {
+  using T = typename A::value_type;
+  using Ctx = typename A::context_type;
+  using L = typename A::partition;
+  using R = typename B::partition;
+  static_assert(std::is_same_v<T, typename B::value_type>, "matmul: both operands need the same scalar type");
+  static_assert(MatmulScalar<T>,
+                "matmul: scalars are float, double, complex of both, partita::half and partita::bfloat16");
+  static_assert(std::is_same_v<Ctx, typename B::context_type>, "matmul: both operands need the same context type");
+
+  static constexpr bool one_grid = grids_meet<typename L::grid_type, typename R::grid_type>;
+  static_assert(one_grid, "matmul: the operands lie on different grids");
+
+  /// The partition asked for, with the extents that the operands fix.
+  template <class P, class G>
+  struct OnMeetingGrid {
+    static_assert(grids_meet<typename P::grid_type, G>, "matmul: the result asked for lies on another grid");
+    using type = on_grid_t<P, G>;
+  };
+  template <class G>
+  struct OnMeetingGrid<automatic, G> {
+    using type = automatic;
+  };
+  using asked = typename OnMeetingGrid<Asked, meet_grids_t<typename L::grid_type, typename R::grid_type>>::type;
+
+  using rule = typename std::conditional_t<one_grid, RuleFor<L, R, asked>, std::type_identity<DerivedRule<L, L>>>::type;
+  static constexpr bool accepted() {
+    if constexpr (rule::valid) {
+      return true;
+    } else {
+      return Refusing<L, R, asked, rule>::type::value;
+    }
+  }
+  using result = typename rule::result;
+  /// A pending sum of 16-bit data is stored in fp32.
+  using Out = std::conditional_t<result::layout.partial.empty(), T, accumulate_t<T>>;
+  using tensor = DistTensor<Out, result, Ctx>;
+};
+
+template <class T, class P, class Ctx>
+MatrixOperand<T> operand_of(const TensorView<T, P, Ctx>& v) {
+  return {v.stored, v.orientation != Orientation::as_stored, v.orientation == Orientation::adjoint};
+}
+
+template <class A, class B>
+ProductShapes shapes_of(const A& a, const B& b) {
+  return {a.shape, b.shape, a.units, b.units};
+}
+
+template <class A, class B>
+ProductGeometry geometry_of(const A& a, const B& b) {
+  const auto& grid = a.grid.ranks();
+  return {.m = a.shape.rows,
+          .n = b.shape.cols,
+          .k = a.shape.cols,
+          .a_units = a.units,
+          .b_units = b.units,
+          .extents = grid.extents(),
+          .coordinates = grid.coordinates(),
+          .widened = is_storage_only_v<typename A::value_type>};
+}
+
+template <class A, class B>
+void check_operands(const A& a, const B& b) {
+  check_grids(a.grid.ranks(), b.grid.ranks());
+  check_shapes(shapes_of(a, b));
+  check_units(shapes_of(a, b), A::partition::layout.cols, B::partition::layout.rows);
+}
+
+/// The schedule that this rank runs for a product of two views.
+template <class Rule, class A, class B>
+auto schedule_of(const A& a, const B& b, const MatmulOptions& options) {
+  const ProductGeometry geometry = geometry_of(a, b);
+  MatmulOptions fitted = options;
+  if constexpr (requires { Rule::plan; }) {
+    fitted = fit_workspace(Rule::plan, geometry, options, static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)));
+  }
+  return Rule::schedule(geometry, fitted);
+}
+
+template <class Rule, class C, class A, class B>
+void multiply_views(C& c, const A& a, const B& b, accumulate_t<typename A::value_type> alpha,
+                    accumulate_t<typename A::value_type> beta, const MatmulOptions& options) {
+  using T = typename A::value_type;
+  using Ctx = typename A::context_type;
+  const auto schedule = schedule_of<Rule>(a, b, options);
+  const ProductCall<T, typename C::value_type, Ctx> call{&a.grid.ranks(), operand_of(a), operand_of(b), a.block(),
+                                                          b.block(), c.local(), alpha, beta};
+  Rule::execute(call, schedule);
+}
+
+}  // namespace detail
+
+/// C = alpha·A·B + beta·C. A and B are tensors or transposed views; the partition of C must be one that the rule (or a
+/// specialisation of MatmulRule) gives for theirs: with every pending sum all-reduced, reduce-scattered or kept.
+/// alpha = 0 reads neither A nor B; beta = 0 does not read C.
+/// Pre: A is m×k, B k×n, C m×n on the same grid; C's units are A's of its rows and B's of its columns.
+/// Errors, the same on all ranks and before any write: GridError, ShapeError, UnitError, AliasError, ArgumentError,
+/// CapacityError. PeerFailed or TimeoutError where a rank fails on the way; C is then in no defined state.
+/// Communicates: the steps that explain() prints.
+template <class C, TensorLike A, TensorLike B>
+  requires detail::is_dist_tensor_v<C>
+void matmul_into(C& c, const A& a, const B& b, accumulate_t<typename A::value_type> alpha = 1,
+                 accumulate_t<typename A::value_type> beta = 0, const MatmulOptions& options = {}) {
+  const auto left_view = as_view(a);
+  const auto right_view = as_view(b);
+  using Left = std::remove_const_t<decltype(left_view)>;
+  using Right = std::remove_const_t<decltype(right_view)>;
+  using Types = detail::ProductTypes<Left, Right, typename C::partition>;
+  if constexpr (Types::accepted()) {
+    static_assert(std::is_same_v<typename C::value_type, typename Types::Out>,
+                  "matmul_into: the result needs the operands' scalar type (fp32 for a pending sum of 16-bit data)");
+    detail::check_operands(left_view, right_view);
+    detail::check_grids(left_view.grid.ranks(), c.grid().ranks());
+    detail::check_result(detail::shapes_of(left_view, right_view), c.shape(), c.units());
+    detail::check_alias(c.identity(), left_view.identity, right_view.identity);
+    detail::multiply_views<typename Types::rule>(c, left_view, right_view, alpha, beta, options);
+  }
+}
+
+/// A·B as a new tensor. With no Result asked for, its partition is the rule's own, every pending sum all-reduced;
+/// matmul<Result>(a, b) gives the product in the partition Result, or refuses at compile time.
+/// Errors and communication: see matmul_into; and one agreement for the new tensor.
+template <class Result = automatic, TensorLike A, TensorLike B>
+[[nodiscard]] auto matmul(const A& a, const B& b, const MatmulOptions& options = {}) {
+  const auto left_view = as_view(a);
+  const auto right_view = as_view(b);
+  using Types = detail::ProductTypes<std::remove_const_t<decltype(left_view)>, std::remove_const_t<decltype(right_view)>,
+                                     Result>;
+  using Tensor = typename Types::tensor;
+  if constexpr (Types::accepted()) {
+    detail::check_operands(left_view, right_view);
+    Tensor c = Tensor::uninitialized(grid_as<typename Types::result::grid_type>(left_view.grid),
+                                     {left_view.shape.rows, right_view.shape.cols},
+                                     {left_view.units.rows, right_view.units.cols});
+    detail::multiply_views<typename Types::rule>(c, left_view, right_view, 1, 0, options);
+    return c;
+  } else {  // refused above; a tensor still comes back, so that no second error follows
+    return Tensor::uninitialized(grid_as<typename Types::result::grid_type>(left_view.grid), {}, {});
+  }
+}
+
+}  // namespace partita

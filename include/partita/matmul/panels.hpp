@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in flight while a product runs: panels that come in, partial products that go out.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "partita/backend/concepts.hpp"
+#include "partita/comm/concepts.hpp"
+
+namespace partita::detail {
+
+/// The rectangle `b` counted from the origin of `outer`.
+constexpr Block within(Block b, Block outer) noexcept {
+  return {b.rows.relative_to(outer.rows.begin), b.cols.relative_to(outer.cols.begin)};
+}
+
+/// Where slice `position` of a panel stands in the buffer that holds all slices side by side along the swept dimension.
+constexpr Block placed_slice(Shape slice, bool over_rows, int position) noexcept {
+  if (over_rows) return {{position * slice.rows, (position + 1) * slice.rows}, {0, slice.cols}};
+  return {{0, slice.rows}, {position * slice.cols, (position + 1) * slice.cols}};
+}
+
+/// The logical shape of that buffer.
+constexpr Shape all_slices(Shape slice, bool over_rows, int count) noexcept {
+  return over_rows ? Shape{count * slice.rows, slice.cols} : Shape{slice.rows, count * slice.cols};
+}
+
+/// A panel of A or B on its way, or being multiplied.
+template <class T, class Comm>
+struct IncomingPanel {
+  std::optional<typename Comm::template Panel<T>> panel;  // by broadcast
+  std::optional<typename Comm::Request> request;          // by all_gather
+  std::vector<Block> blocks;
+  View<T> buffer;
+  Shape slice;  // of an all_gather
+  bool over_rows = false;
+  bool waited = false;
+
+  [[nodiscard]] bool moves() const noexcept { return panel.has_value() || request.has_value(); }
+
+  /// Waits for the panel and gives slice number `s` of it, read as `like` is.
+  MatrixOperand<T> slice_of(int s, const MatrixOperand<T>& like) {
+    if (!waited) {
+      panel ? panel->wait() : request->wait();
+      waited = true;
+    }
+    MatrixOperand<T> whole = like;
+    whole.stored = panel ? panel->view() : View<const T>(buffer);
+    return panel ? whole : whole.sub(placed_slice(slice, over_rows, s));
+  }
+  /// The owner may write its block again; the buffer may be used for another panel.
+  void release() {
+    if (panel) panel->release();
+    panel.reset();
+    request.reset();
+  }
+};
+
+/// A partial product of C on its way to its owner; its buffer may be used again after finish().
+template <class Acc, class Comm>
+struct OutgoingPartial {
+  std::optional<typename Comm::Request> request;
+  std::vector<Block> blocks;
+  View<Acc> buffer;
+
+  void finish() {
+    if (request) request->wait();
+    request.reset();
+  }
+};
+
+}  // namespace partita::detail

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Narrowing panels to a cap on scratch memory.
+#pragma once
+
+#include <string>
+
+#include "partita/base/error.hpp"
+#include "partita/matmul/schedule.hpp"
+
+namespace partita {
+
+/// The options with the panel width reduced until no rank needs more than `workspace_bytes` of scratch memory. The
+/// first rank along every axis holds the largest blocks, so all ranks find the same width without traffic.
+/// Errors: ArgumentError for a width or lookahead below 1; CapacityError where panels of one element still need more.
+[[nodiscard]] constexpr MatmulOptions fit_workspace(const ProductPlan& product, ProductGeometry geometry,
+                                                    MatmulOptions options, index_t element_bytes) {
+  if (options.panel_width < 1 || options.lookahead < 1) {
+    throw ArgumentError("ArgumentError: matmul with panel width " + std::to_string(options.panel_width) +
+                        " and lookahead " + std::to_string(options.lookahead) + "; both must be at least 1");
+  }
+  geometry.coordinates = {};
+  const auto bytes = [&](index_t width) {
+    MatmulOptions narrowed = options;
+    narrowed.panel_width = width;
+    return ProductSchedule(product, geometry, narrowed).workspace() * element_bytes;
+  };
+  if (bytes(options.panel_width) <= options.workspace_bytes) return options;
+  index_t fits = 0;
+  for (index_t low = 1, high = options.panel_width; low <= high;) {
+    const index_t middle = low + (high - low) / 2;
+    if (bytes(middle) <= options.workspace_bytes) {
+      fits = middle;
+      low = middle + 1;
+    } else {
+      high = middle - 1;
+    }
+  }
+  if (fits == 0) {
+    throw CapacityError("CapacityError: matmul may use " + std::to_string(options.workspace_bytes) +
+                        " bytes of scratch memory; panels of width 1 need " + std::to_string(bytes(1)));
+  }
+  options.panel_width = fits;
+  return options;
+}
+
+}  // namespace partita

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that needs only Eigen and threads. MPI and CUDA are includes of their own.
+#pragma once
+
+#include "partita/backend/eigen.hpp"
+#include "partita/comm/counting.hpp"
+#include "partita/comm/launch.hpp"
+#include "partita/comm/self.hpp"
+#include "partita/comm/thread.hpp"
+#include "partita/context.hpp"
+#include "partita/matmul/explain.hpp"
+#include "partita/matmul/matmul.hpp"
+#include "partita/partition/policies.hpp"
+#include "partita/tensor/create.hpp"
+#include "partita/tensor/gather.hpp"
+#include "partita/tensor/npy.hpp"
+
+namespace partita {
+
+/// A rank that is a thread and computes with Eigen.
+using ThreadContext = Context<EigenBackend, ThreadComm>;
+
+}  // namespace partita

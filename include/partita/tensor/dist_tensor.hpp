@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// A global matrix of which each rank of a grid holds a block, as its partition says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "partita/base/scalar.hpp"
+#include "partita/base/view.hpp"
+#include "partita/grid/process_grid.hpp"
+#include "partita/partition/blocks.hpp"
+#include "partita/partition/partition.hpp"
+
+namespace partita {
+
+/// The part of an operand's type that says how it is stored.
+enum class Orientation { as_stored, transposed, adjoint };
+
+/// A tensor, or its transpose, seen by a product: no memory of its own. P is the partition of the logical matrix.
+/// Must not outlive the tensor.
+template <class T, class P, class Ctx>
+struct TensorView {
+  using value_type = T;
+  using partition = P;
+  using context_type = Ctx;
+
+  GridHandle<typename P::grid_type, Ctx> grid;
+  Shape shape;  // logical
+  Units units;
+  View<const T> stored;
+  Orientation orientation = Orientation::as_stored;
+  index_t identity = 0;
+
+  /// The global rectangle that this rank holds, in logical coordinates.
+  [[nodiscard]] Block block() const {
+    return block_of(P::layout, shape, units, grid.ranks().extents(), grid.ranks().coordinates());
+  }
+};
+
+/// A matrix of `shape()` elements of T, laid out by the partition P over the ranks of a grid. T is any trivially
+/// copyable type; blocks are row-major with a leading dimension. Tensors move; a copy is clone(). Construction is
+/// collective over the grid and is agreed: where one rank fails, all throw the same typed error.
+template <class T, class P, class Ctx>
+class DistTensor {
+  static_assert(is_partition_v<P>, "DistTensor<T, P, Ctx>: P must be a partita::Partition");
+  static_assert(std::is_trivially_copyable_v<T>, "DistTensor<T, P, Ctx>: T must be trivially copyable");
+
+ public:
+  using value_type = T;
+  using partition = P;
+  using context_type = Ctx;
+  using grid_handle = GridHandle<typename P::grid_type, Ctx>;
+
+  /// A tensor of zeros. `units`: the row and column counts at whose multiples alone it may be cut.
+  /// Errors, on all ranks: ShapeError for a negative size, a unit below 1, or ranks that disagree; CapacityError.
+  /// Communicates: two agreements.
+  DistTensor(grid_handle grid, Shape shape, Units units = {}) : grid_(std::move(grid)), shape_(shape), units_(units) {
+    agree_on_shape({});
+    allocate();
+    for (index_t i = 0; i < local_.size(); ++i) local_.data[i] = T{};
+  }
+
+  /// A tensor over memory that the user owns and keeps alive: this rank's block is `block`, whose rows stand `block.ld`
+  /// elements apart. Nothing is copied. Memory shared with another tensor is found and counts as the same tensor.
+  /// Errors, on all ranks: ShapeError where a rank's block has another shape than the partition gives it, no memory,
+  /// or rows that overlap.
+  /// Communicates: three agreements.
+  DistTensor(grid_handle grid, Shape shape, View<T> block, Units units = {})
+      : grid_(std::move(grid)), shape_(shape), units_(units) {
+    std::string objection;
+    if (shape.rows >= 0 && shape.cols >= 0 && units.rows >= 1 && units.cols >= 1) objection = objection_to(block);
+    agree_on_shape(objection);
+    local_ = block;
+    const std::size_t bytes = spanned_bytes();
+    const index_t shared = context().comm().agree(context().identity_at(local_.data, bytes));
+    identity_ = shared > 0 ? shared : context().next_identity();
+    registration_ = context().enter(local_.data, bytes, identity_);
+  }
+
+  DistTensor(DistTensor&&) noexcept = default;
+  DistTensor& operator=(DistTensor&&) noexcept = default;
+
+  /// For a product that writes every element: a tensor whose values are not set. Sizes must be agreed already.
+  /// Communicates: one agreement.
+  [[nodiscard]] static DistTensor uninitialized(grid_handle grid, Shape shape, Units units) {
+    return DistTensor(Unset{}, std::move(grid), shape, units);
+  }
+
+  /// Global rows and columns.
+  [[nodiscard]] Shape shape() const noexcept { return shape_; }
+  [[nodiscard]] Units units() const noexcept { return units_; }
+  [[nodiscard]] const grid_handle& grid() const noexcept { return grid_; }
+  [[nodiscard]] Ctx& context() const noexcept { return grid_.context(); }
+  /// The global rectangle that this rank holds; may be empty.
+  [[nodiscard]] Block block() const {
+    return block_of(P::layout, shape_, units_, grid_.ranks().extents(), grid_.ranks().coordinates());
+  }
+  /// This rank's block.
+  [[nodiscard]] View<T> local() noexcept { return local_; }
+  [[nodiscard]] View<const T> local() const noexcept { return local_; }
+  /// Equal for tensors that share memory on some rank; the same number on all ranks.
+  [[nodiscard]] index_t identity() const noexcept { return identity_; }
+
+  [[nodiscard]] TensorView<T, P, Ctx> view() const {
+    return {grid_, shape_, units_, local_, Orientation::as_stored, identity_};
+  }
+  /// A copy in memory of its own. Communicates: one agreement.
+  [[nodiscard]] DistTensor clone() const {
+    DistTensor copy = uninitialized(grid_, shape_, units_);
+    for (index_t i = 0; i < local_.rows && !local_.empty(); ++i) {
+      for (index_t j = 0; j < local_.cols; ++j) copy.local_(i, j) = local_(i, j);
+    }
+    return copy;
+  }
+
+ private:
+  struct Unset {};
+
+  DistTensor(Unset, grid_handle grid, Shape shape, Units units) : grid_(std::move(grid)), shape_(shape), units_(units) {
+    allocate();
+  }
+
+  /// One code for what all ranks must agree on.
+  [[nodiscard]] index_t shape_code() const noexcept {
+    std::uint64_t code = 0;
+    for (const index_t x : {shape_.rows, shape_.cols, units_.rows, units_.cols}) {
+      code = (code ^ static_cast<std::uint64_t>(x)) * 0x9E3779B97F4A7C15ULL;
+      code ^= code >> 29;
+    }
+    return static_cast<index_t>(code >> 2);
+  }
+
+  void agree_on_shape(std::string objection) {
+    const std::string asked = "DistTensor of " + to_string(shape_);
+    if (shape_.rows < 0 || shape_.cols < 0) objection = "ShapeError: " + asked + ": sizes must be at least 0";
+    if (units_.rows < 1 || units_.cols < 1) objection = "ShapeError: " + asked + ": units must be at least 1";
+    // The largest code and the largest negated code of the ranks; they cancel where all codes are one. A rank that
+    // objects sends a value that no code has.
+    constexpr index_t bias = index_t{1} << 62;
+    const index_t largest = context().comm().agree(objection.empty() ? shape_code() : bias + context().rank());
+    const index_t least = -context().comm().agree(-shape_code());
+    if (largest >= bias) {
+      if (objection.empty()) {
+        objection = "ShapeError: " + asked + ": rank " + std::to_string(largest - bias) + " could not build its block";
+      }
+      throw ShapeError(objection);
+    }
+    if (largest != least) {
+      throw ShapeError("ShapeError: the ranks disagree about a tensor's shape or units; this one has " + asked);
+    }
+  }
+
+  [[nodiscard]] std::string objection_to(View<T> given) const {
+    const Shape needed = block().shape();
+    const std::string asked = "ShapeError: rank " + std::to_string(grid_.context().rank()) + " of a DistTensor of " +
+                              to_string(shape_) + " holds a block of " + to_string(needed);
+    if (given.shape() != needed) return asked + ", and was given one of " + to_string(given.shape());
+    if (given.data == nullptr && !given.empty()) return asked + ", and was given a null pointer";
+    if (given.ld < given.cols && given.rows > 1) {
+      return asked + ", and was given a leading dimension of " + std::to_string(given.ld);
+    }
+    return {};
+  }
+
+  void allocate() {
+    std::string objection;
+    const Block mine = block();
+    try {
+      const index_t count = checked_product(mine.rows.size(), mine.cols.size());
+      memory_ = context().template allocate<T>(count);
+    } catch (const std::exception& error) {  // agreed below: peers must not go on into a collective alone
+      objection = error.what();
+    }
+    detail::agree_or_throw<CapacityError>(context().comm(), objection,
+                                          "CapacityError: DistTensor of " + to_string(shape_));
+    local_ = View<T>(reinterpret_cast<T*>(memory_.get()), mine.shape());
+    identity_ = context().next_identity();
+    registration_ = context().enter(local_.data, spanned_bytes(), identity_);
+  }
+
+  [[nodiscard]] std::size_t spanned_bytes() const noexcept {
+    if (local_.empty()) return 0;
+    return static_cast<std::size_t>((local_.rows - 1) * local_.ld + local_.cols) * sizeof(T);
+  }
+
+  grid_handle grid_;
+  Shape shape_;
+  Units units_;
+  Memory memory_;
+  View<T> local_;
+  index_t identity_ = 0;
+  typename Ctx::registration_type registration_;
+};
+
+namespace detail {
+template <class X>
+inline constexpr bool is_dist_tensor_v = false;
+template <class T, class P, class Ctx>
+inline constexpr bool is_dist_tensor_v<DistTensor<T, P, Ctx>> = true;
+template <class X>
+inline constexpr bool is_tensor_view_v = false;
+template <class T, class P, class Ctx>
+inline constexpr bool is_tensor_view_v<TensorView<T, P, Ctx>> = true;
+}  // namespace detail
+
+/// A DistTensor or a view of one.
+template <class X>
+concept TensorLike = detail::is_dist_tensor_v<std::remove_cvref_t<X>> || detail::is_tensor_view_v<std::remove_cvref_t<X>>;
+
+template <class T, class P, class Ctx>
+[[nodiscard]] TensorView<T, P, Ctx> as_view(const DistTensor<T, P, Ctx>& tensor) {
+  return tensor.view();
+}
+template <class T, class P, class Ctx>
+[[nodiscard]] TensorView<T, P, Ctx> as_view(const TensorView<T, P, Ctx>& view) {
+  return view;
+}
+
+/// The transpose, as a view: nothing moves, and the partition's rows and columns change places.
+template <TensorLike X>
+[[nodiscard]] auto transposed(const X& x) {
+  const auto v = as_view(x);
+  using V = std::remove_cvref_t<decltype(v)>;
+  if (v.orientation == Orientation::adjoint) {
+    throw ArgumentError("ArgumentError: the transpose of an adjoint view is a conjugate, which has no view");
+  }
+  return TensorView<typename V::value_type, transposed_t<typename V::partition>, typename V::context_type>{
+      v.grid, v.shape.transposed(), v.units.transposed(), v.stored,
+      v.orientation == Orientation::as_stored ? Orientation::transposed : Orientation::as_stored, v.identity};
+}
+
+/// The conjugate transpose, as a view; for real scalars the same as transposed().
+template <TensorLike X>
+[[nodiscard]] auto adjoint(const X& x) {
+  const auto v = as_view(x);
+  using V = std::remove_cvref_t<decltype(v)>;
+  if (v.orientation == Orientation::transposed) {
+    throw ArgumentError("ArgumentError: the adjoint of a transposed view is a conjugate, which has no view");
+  }
+  return TensorView<typename V::value_type, transposed_t<typename V::partition>, typename V::context_type>{
+      v.grid, v.shape.transposed(), v.units.transposed(), v.stored,
+      v.orientation == Orientation::as_stored ? Orientation::adjoint : Orientation::as_stored, v.identity};
+}
+
+}  // namespace partita

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between one whole matrix and its blocks: gather to every rank, scatter from one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "partita/tensor/create.hpp"
+
+namespace partita {
+
+/// A whole row-major matrix in this rank's own memory.
+template <class T>
+struct Matrix {
+  Shape shape;
+  std::vector<T> elements;
+
+  Matrix() = default;
+  explicit Matrix(Shape s) : shape(s), elements(static_cast<std::size_t>(checked_product(s.rows, s.cols))) {}
+
+  [[nodiscard]] View<T> view() { return {elements.data(), shape}; }
+  [[nodiscard]] View<const T> view() const { return {elements.data(), shape}; }
+  [[nodiscard]] T& operator()(index_t i, index_t j) { return elements[static_cast<std::size_t>(i * shape.cols + j)]; }
+  [[nodiscard]] const T& operator()(index_t i, index_t j) const {
+    return elements[static_cast<std::size_t>(i * shape.cols + j)];
+  }
+};
+
+namespace detail {
+
+/// For each rank of the grid the rectangle that it sends: its block, or nothing where a lower rank holds the same.
+template <class P, class Ctx>
+std::vector<Block> blocks_by_rank(const ProcessGrid<Ctx>& grid, Shape shape, Units units, bool first_copies_only) {
+  std::vector<Block> blocks;
+  for (int rank = 0; rank < group_size(grid.axes(), grid.extents()); ++rank) {
+    const AxisValues at = coordinates_along(grid.axes(), grid.extents(), rank);
+    Block block = block_of(P::layout, shape, units, grid.extents(), at);
+    for (const int axis : grid.axes()) {
+      if (first_copies_only && !P::layout.names(axis) && at[static_cast<unsigned>(axis)] != 0) block = {};
+    }
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
+}  // namespace detail
+
+/// The whole matrix, on every rank. A transposed view gives the transposed matrix only by its stored tensor: gather
+/// that. Communicates: one all_gather over the grid; a rank receives what it does not hold.
+template <class T, class P, class Ctx>
+[[nodiscard]] Matrix<T> gather(const DistTensor<T, P, Ctx>& tensor) {
+  static_assert(P::layout.partial.empty(), "gather(): the tensor is a pending sum; finish it with matmul<Result> first");
+  ProcessGrid<Ctx>& grid = tensor.grid().ranks();
+  Matrix<T> whole(tensor.shape());
+  const std::vector<Block> blocks = detail::blocks_by_rank<P>(grid, tensor.shape(), tensor.units(), true);
+  View<const T> mine = tensor.local();
+  if (blocks[static_cast<std::size_t>(grid.context().rank())] != tensor.block()) mine = {};
+  grid.context().comm().all_gather(mine, whole.view(), std::span<const Block>(blocks)).wait();
+  return whole;
+}
+
+/// A tensor with partition P from the matrix `whole` of rank `root`; other ranks' `whole` is not read.
+/// Errors: ShapeError on all ranks where root's matrix has another shape than all expect.
+/// Communicates: the agreements of construction, and one all_to_all_v in which root sends every rank its block.
+template <class P, class T, class G, class Ctx>
+[[nodiscard]] DistTensor<T, P, Ctx> scatter(const GridHandle<G, Ctx>& handle, Shape shape, View<const T> whole, int root,
+                                            Units units = {}) {
+  static_assert(P::layout.partial.empty(), "scatter(): a partition with a pending sum has no single decomposition");
+  DistTensor<T, P, Ctx> tensor(grid_as<typename P::grid_type>(handle), shape, units);
+  ProcessGrid<Ctx>& grid = tensor.grid().ranks();
+  const bool is_root = grid.context().rank() == root;
+  std::string objection;
+  if (is_root && whole.shape() != shape) {
+    objection = "ShapeError: scatter() of a matrix of " + to_string(shape) + ", rank " + std::to_string(root) +
+                " holds one of " + to_string(whole.shape());
+  }
+  detail::agree_or_throw<ShapeError>(grid.context().comm(), objection, "ShapeError: scatter()");
+  const std::vector<Block> blocks = detail::blocks_by_rank<P>(grid, shape, units, false);
+  std::vector<View<const T>> sends(blocks.size());
+  std::vector<View<T>> receives(blocks.size());
+  if (is_root) {
+    for (std::size_t rank = 0; rank < blocks.size(); ++rank) sends[rank] = whole.sub(blocks[rank]);
+  }
+  receives[static_cast<std::size_t>(root)] = tensor.local();
+  grid.context()
+      .comm()
+      .all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives))
+      .wait();
+  return tensor;
+}
+
+}  // namespace partita
