@@ -64,7 +64,7 @@ class Executor {
       for (auto& ring : incoming_) ring.resize(lookahead);
       outgoing_.resize(lookahead);
       schedule_.for_each([this](const Step& step) { perform(step); });
-      for (Outgoing& slot : outgoing_) slot.finish();
+      land_all();
       for (const AxisList& axes : lent_) call_.grid->comm(axes).drain();
     }
     if (!in_place_) context_.backend().template combine<Out>(call_.beta, total_, call_.c);
@@ -108,8 +108,7 @@ class Executor {
       case StepKind::reduce_scatter:
         return step_is_panel(step) ? reduce_slices(step) : reduce_scatter(step);
       case StepKind::all_reduce:
-        call_.grid->comm(step.axes).all_reduce(View<const Acc>(total_), total_, ReduceOp::sum).wait();
-        return;
+        return all_reduce(step);
       default:
         throw std::logic_error("a product has no such step");
     }
@@ -218,8 +217,19 @@ class Executor {
         out.buffer, total_.sub(within(mine, natural_)), out.blocks));
   }
 
+  /// The total is final only when all partial products have landed in it.
+  void land_all() {
+    for (Outgoing& slot : outgoing_) slot.finish();
+  }
+
+  void all_reduce(const Step& step) {
+    land_all();
+    call_.grid->comm(step.axes).template all_reduce<Acc>(total_, total_, ReduceOp::sum).wait();
+  }
+
   /// A pending sum whose parts stay with their owners: the total shrinks to this rank's part.
   void reduce_scatter(const Step& step) {
+    land_all();
     std::vector<Block> blocks(static_cast<std::size_t>(step.ranks));
     for (int rank = 0; rank < step.ranks; ++rank) {
       blocks[static_cast<std::size_t>(rank)] = within(step.parts.block_of(rank, step.block), step.block);

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# From a bare Debian 12 or Ubuntu 24.04 machine to a result: installs what is missing, builds, and runs.
+set -euo pipefail
+
+usage() {
+  cat >&2 << 'END'
+usage: cmake/bootstrap.sh demo    build partita-matmul, and multiply the handwritten digits under every partition
+       cmake/bootstrap.sh test    build and run all tests
+
+Each installs what it misses through apt-get (as root, or with sudo) and builds under build/.
+END
+  exit 2
+}
+
+die() {
+  printf 'bootstrap.sh: %s\n' "$*" >&2
+  exit 1
+}
+
+has_command() { command -v "$1" > /dev/null 2>&1; }
+has_package() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
+
+# need PACKAGE [COMMAND...]: a package is missing unless it is installed or all of its commands are found.
+missing=()
+need() {
+  local package=$1 name
+  shift
+  has_package "$package" && return
+  if [ $# -gt 0 ]; then
+    for name in "$@"; do
+      has_command "$name" || { missing+=("$package"); return; }
+    done
+    return
+  fi
+  missing+=("$package")
+}
+
+install_missing() {
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local list="${missing[*]}" root=()
+  has_command apt-get || die "missing: $list (names of Debian and Ubuntu); there is no apt-get to install them with"
+  if [ "$(id -u)" -ne 0 ]; then
+    has_command sudo || die "missing: $list; run as root, or have an administrator install them"
+    root=(sudo)
+  fi
+  echo "installing: $list"
+  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120)
+  # Lists that cannot be refreshed may still do.
+  "${apt[@]}" update || echo "bootstrap.sh: apt-get update failed; trying with the lists at hand" >&2
+  "${apt[@]}" install --no-install-recommends "${missing[@]}" || die "apt-get could not install: $list"
+}
+
+check_cmake() {
+  local version
+  version=$(cmake --version | sed -n '1s/^cmake version \([0-9.]*\).*/\1/p')
+  if [ "$(printf '%s\n' 3.25 "$version" | sort -V | head -n 1)" != 3.25 ]; then
+    die "$(command -v cmake) is version ${version:-unknown}; 3.25 or later is needed"
+  fi
+}
+
+[ $# -eq 1 ] || usage
+case $1 in demo | test) ;; *) usage ;; esac
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+need g++ g++
+need cmake cmake
+need ninja-build ninja
+need libeigen3-dev
+need doctest-dev
+need libcli11-dev
+if [ "$1" = test ]; then
+  need clang-19 clang++-19
+  need clang-format-19 clang-format-19
+  need libclang-rt-19-dev
+fi
+install_missing
+check_cmake
+
+case $1 in
+  demo)
+    cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DPARTITA_BUILD_TESTS=OFF -DPARTITA_BUILD_EXAMPLES=ON
+    cmake --build build/demo --target partita-matmul partita-demo
+    program=$(find build/demo -name partita-demo -type f -perm -u+x | head -n 1)
+    [ -n "$program" ] || die "the build has left no program partita-demo under build/demo"
+    exec "$program" examples/data
+    ;;
+  test)
+    exec cmake/run_tests.sh
+    ;;
+esac

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and runs all tests: cmake/run_tests.sh [gcc] [clang] [asan] [tsan], without arguments all four stages.
+# It installs nothing (cmake/bootstrap.sh does). The last line is `N passed, N failed`.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+jobs=$(nproc)
+if [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja > /dev/null; then
+  export CMAKE_GENERATOR=Ninja
+fi
+
+passed=0 failed=0 skipped=0
+report=()
+
+# stage NAME PRESET [configure arguments] -- [targets] -- [ctest arguments]
+stage() {
+  local name=$1 preset=$2 dir=build/ci-$1 log start built tested ok=1 configure=() targets=() tests=()
+  shift 2
+  while [ "$1" != -- ]; do configure+=("$1"); shift; done
+  shift
+  while [ "$1" != -- ]; do targets+=("$1"); shift; done
+  shift
+  tests=("$@")
+
+  echo "=== $name"
+  start=$SECONDS
+  if ! { cmake --preset "$preset" -B "$dir" "${configure[@]}" > "$dir.log" 2>&1 || { cat "$dir.log"; false; }; } ||
+     ! cmake --build "$dir" --parallel "$jobs" --target "${targets[@]}"; then
+    failed=$((failed + 1))
+    report+=("$name: does not build ($((SECONDS - start)) s)")
+    return
+  fi
+  built=$((SECONDS - start))
+
+  log=$dir/ctest.log
+  ctest --test-dir "$dir" --output-on-failure --no-tests=error --parallel "$jobs" "${tests[@]}" 2>&1 | tee "$log"
+  [ "${PIPESTATUS[0]}" -eq 0 ] || ok=0
+  tested=$((SECONDS - start - built))
+
+  local total=0 bad=0 skip line
+  line=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1)
+  if [[ $line =~ passed,\ ([0-9]+)\ tests?\ failed\ out\ of\ ([0-9]+) ]]; then
+    bad=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
+  fi
+  skip=$(grep -c -E '\*\*\*Skipped' "$log")
+  [ "$ok" -eq 1 ] || [ "$bad" -gt 0 ] || bad=1
+  passed=$((passed + (total > bad + skip ? total - bad - skip : 0)))
+  failed=$((failed + bad))
+  skipped=$((skipped + skip))
+  report+=("$name: build $built s, tests $tested s, $bad of $total failed, $skip skipped")
+}
+
+# The executables of these layers, as far as they exist.
+layers() {
+  local layer
+  for layer in "$@"; do
+    if compgen -G "tests/unit/$layer/*_test.cpp" > /dev/null; then echo "${layer}_tests"; fi
+  done
+}
+
+# Sanitizers run a part of each sweep: its configurations are drawn evenly.
+export PARTITA_SWEEP_SHARE
+
+mkdir -p build
+for name in "${@:-all}"; do
+  case $name in gcc | clang | asan | tsan | all) ;; *) echo "usage: $0 [gcc] [clang] [asan] [tsan]" >&2; exit 2 ;; esac
+done
+for name in gcc clang asan tsan; do
+  case " ${*:-all} " in *" $name "* | *" all "*) ;; *) continue ;; esac
+  PARTITA_SWEEP_SHARE=1
+  case $name in
+    gcc)
+      stage gcc release -DCMAKE_CXX_COMPILER=g++ -- all check_headers -- ;;
+    clang)
+      # -O1: this stage is about another compiler's reading of the same text.
+      stage clang clang -DCMAKE_CXX_FLAGS_RELEASE=-O1 -- all check_headers -- --label-exclude 'sweep' -E 'lint.format' ;;
+    asan)
+      PARTITA_SWEEP_SHARE=0.05
+      stage asan asan -DPARTITA_BUILD_EXAMPLES=OFF -- unit_tests sweep_tests -- -L 'unit|sweep' ;;
+    tsan)
+      PARTITA_SWEEP_SHARE=0.05
+      threaded=(comm context grid tensor matmul)
+      mapfile -t targets < <(layers "${threaded[@]}")
+      labels=$(IFS='|'; echo "${threaded[*]}")
+      stage tsan tsan -DPARTITA_BUILD_EXAMPLES=OFF -- "${targets[@]}" sweep_tests -- -L "^($labels|sweep)\$" ;;
+  esac
+done
+
+echo "=== all stages: $SECONDS s"
+printf '%s\n' "${report[@]}"
+[ "$skipped" -eq 0 ] || echo "$skipped skipped"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

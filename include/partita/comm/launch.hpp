@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a function on ranks that are threads, and brings the first error home.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
+#include "partita/comm/thread.hpp"
+
+namespace partita {
+
+struct LaunchOptions {
+  /// A wait that lasts longer throws TimeoutError in its rank, and PeerFailed in the others.
+  std::chrono::milliseconds deadline = std::chrono::minutes(5);
+  /// Binds rank r to the r-th of the cores that this process may use (Linux).
+  bool pin = false;
+};
+
+namespace detail {
+
+inline void pin_this_thread([[maybe_unused]] int rank) noexcept {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) == 0) return;
+  int left = rank % CPU_COUNT(&allowed);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+    return;
+  }
+#endif
+}
+
+/// The errors of a launch in the order in which ranks left with them.
+class Errors {
+ public:
+  void add(int rank, std::exception_ptr error, bool is_consequence) {
+    const std::lock_guard lock(mutex_);
+    errors_.push_back({rank, std::move(error), is_consequence});
+  }
+  /// Pre: all threads are joined. The error of the rank that failed first; else the first that is no PeerFailed; else
+  /// the first.
+  [[nodiscard]] std::exception_ptr first(int origin) const {
+    auto found = std::find_if(errors_.begin(), errors_.end(), [origin](const Entry& e) { return e.rank == origin; });
+    if (found == errors_.end()) {
+      found = std::find_if(errors_.begin(), errors_.end(), [](const Entry& e) { return !e.is_consequence; });
+    }
+    if (found == errors_.end()) found = errors_.begin();
+    return found == errors_.end() ? nullptr : found->error;
+  }
+
+ private:
+  struct Entry {
+    int rank;
+    std::exception_ptr error;
+    bool is_consequence;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> errors_;
+};
+
+template <class Body>
+void call_body(Body& body, ThreadComm comm) {
+  if constexpr (std::invocable<Body&, ThreadComm&>) {
+    body(comm);
+  } else {
+    static_assert(std::invocable<Body&, ThreadComm>, "launch_threads calls body(ThreadComm&) or body(ThreadComm)");
+    body(std::move(comm));
+  }
+}
+
+/// One thread, from its communicator to its departure.
+template <class Body>
+void run_rank(const std::shared_ptr<Group>& group, int rank, Body& body, Errors& errors) noexcept {
+  World& world = *group->world;
+  RankState& me = world.rank(rank);
+  me.thread = std::this_thread::get_id();
+  const auto record = [&](const char* reason, bool is_consequence) {
+    world.fail(rank, reason);
+    errors.add(rank, std::current_exception(), is_consequence);
+  };
+  try {
+    call_body(body, ThreadComm(std::make_shared<Endpoint>(group, rank)));
+  } catch (const PeerFailed& error) {
+    record(error.what(), true);
+  } catch (const std::exception& error) {
+    record(error.what(), false);
+  } catch (...) {
+    record("an exception of a type unknown to the launcher", false);
+  }
+  give_up_panels(world, me);
+  me.lent.clear();
+  world.depart(rank);
+}
+
+}  // namespace detail
+
+/// Runs body(comm) on `ranks` threads and returns when all have ended. `body` is shared by the ranks and called with
+/// ThreadComm& or, where it cannot take that, with ThreadComm.
+///
+/// If a rank throws, its peers leave their waits with PeerFailed, and this call throws that rank's error. A rank that
+/// returns while a peer waits for something only it could deliver has failed likewise. A launch that failed throws,
+/// whether or not the ranks caught what they met. Throws ArgumentError for fewer than 1 rank, and CapacityError if the
+/// system has no more threads. Either way all threads are gone afterwards, and the next launch starts clean.
+template <class Body>
+void launch_threads(int ranks, LaunchOptions options, Body&& body) {
+  if (ranks < 1) {
+    throw ArgumentError("ArgumentError: launch_threads with " + std::to_string(ranks) + " ranks, needs at least 1");
+  }
+  if (options.deadline <= std::chrono::milliseconds(0)) {
+    throw ArgumentError("ArgumentError: launch_threads with a deadline of " + std::to_string(options.deadline.count()) +
+                        " ms, needs at least 1");
+  }
+  const std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
+  const auto world = std::make_shared<detail::World>(ranks, std::min(options.deadline, longest));
+  std::vector<int> members(static_cast<std::size_t>(ranks));
+  std::iota(members.begin(), members.end(), 0);
+  auto group = std::make_shared<detail::Group>(world, std::move(members));
+  detail::Errors errors;
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
+  try {
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&group, &body, &errors, pin = options.pin, rank] {
+        if (pin) detail::pin_this_thread(rank);
+        detail::run_rank(group, rank, body, errors);
+      });
+    }
+  } catch (const std::exception& error) {
+    const auto rank = static_cast<int>(threads.size());
+    world->fail(rank, error.what());
+    const CapacityError no_thread("CapacityError: no thread for rank " + std::to_string(rank) + " of " +
+                                  std::to_string(ranks) + ": " + error.what());
+    errors.add(rank, std::make_exception_ptr(no_thread), false);
+  }
+  for (std::thread& thread : threads) thread.join();
+  group.reset();
+  world->join();
+  const int origin = world->origin();
+  if (origin < 0) return;
+  if (const std::exception_ptr error = errors.first(origin)) std::rethrow_exception(error);
+  world->throw_failed();
+}
+
+template <class Body>
+void launch_threads(int ranks, Body&& body) {
+  launch_threads(ranks, LaunchOptions{}, std::forward<Body>(body));
+}
+
+}  // namespace partita

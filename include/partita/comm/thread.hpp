@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// ThreadComm: the communicator among the threads of one launch. Data moves by one copy, or is read in place.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "partita/comm/concepts.hpp"
+#include "partita/comm/thread/collectives.hpp"
+#include "partita/comm/thread/memory.hpp"
+#include "partita/comm/thread/message.hpp"
+#include "partita/comm/thread/request.hpp"
+#include "partita/trace/event.hpp"
+
+namespace partita {
+
+/// A rank of `launch_threads` (comm/launch.hpp) or of a communicator split from one. It belongs to the thread of its
+/// rank, as do its requests and panels; it may be moved, not copied.
+///
+/// Requests may be waited for in any order: each wait advances all that the rank has begun. Up to 64 operations of
+/// one communicator may be pending; the next throws ArgumentError. Nothing is allocated for a collective.
+///
+/// Memory. Buffers must outlive their requests, and lent blocks drain(). A rank that leaves an operation, a request
+/// or a root's panel by an exception returns only when no peer touches its buffers, so scopes may unwind. One case is
+/// the user's to guard: memory of his own, lent by a panel whose handle is gone, must not die before drain(), which
+/// also waits after a failure. Memory from allocate() is safe in this case too.
+///
+/// Failure. Ranks that call different collectives, or with shapes that do not fit each other, fail the launch
+/// (ArgumentError or ShapeError where it is seen, PeerFailed elsewhere); errors of a rank's own arguments, found
+/// before anything is posted, leave the communicator as it was. PeerFailed names the rank in the launch.
+class ThreadComm {
+ public:
+  using Request = ThreadRequest;
+  template <class T>
+  using Panel = ThreadPanel<T>;
+  static constexpr bool panels_in_place = true;
+
+  explicit ThreadComm(std::shared_ptr<detail::Endpoint> end) noexcept : end_(std::move(end)) {}
+
+  [[nodiscard]] int rank() const noexcept { return end_->rank; }
+  [[nodiscard]] int size() const noexcept { return end_->group->size; }
+
+  template <class T>
+  [[nodiscard]] Request broadcast(View<T> out, int root) {
+    check_root("broadcast", root);
+    detail::check_view("broadcast", "the buffer", out);
+    detail::Operation& o = begin<T>(detail::Kind::broadcast, "broadcast", root, out.size());
+    o.post.out = detail::rectangle(out);
+    if (rank() == root) return await(o, -1, true);
+    o.work = detail::work_broadcast<T>;
+    return await(o, root, false);
+  }
+
+  template <class T>
+  [[nodiscard]] Panel<T> broadcast_panel(std::type_identity_t<View<const T>> in, View<T> out, int root) {
+    check_root("broadcast_panel", root);
+    const bool lends = rank() == root;
+    if (lends) detail::check_view("broadcast_panel", "the lent block", in);
+    const View<const T> seen = lends ? in : View<const T>(out);
+    detail::Operation& o = begin<T>(detail::Kind::panel, "broadcast_panel", root, seen.size());
+    if (lends) {
+      o.post.in = detail::rectangle(in);
+      detail::prune_loans(*end_->me);
+      end_->me->lent.push_back({end_, o.ticket});
+    }
+    detail::publish(o, lends);
+    return Panel<T>(end_, o, seen);
+  }
+
+  template <class T>
+  [[nodiscard]] Request reduce(std::type_identity_t<View<const T>> in, View<T> out, int root,
+                               Into into = Into::overwrite) {
+    detail::check_reduction<T>("reduce", ReduceOp::sum);
+    check_root("reduce", root);
+    detail::check_view("reduce", "the input", in);
+    if (rank() == root) {
+      detail::check_view("reduce", "the output", out);
+      detail::check_shape("reduce", "the output", out.shape(), in.shape());
+      detail::check_same_or_apart<T>("reduce", in, out);
+    }
+    detail::Operation& o = begin<T>(detail::Kind::reduce, "reduce", root, in.size());
+    o.post.in = detail::rectangle(in);
+    if (rank() != root) return await(o, root, true);
+    o.post.out = detail::rectangle(out);
+    o.post.into = into;
+    o.work = detail::work_reduce<T>;
+    return await(o, -1, false);
+  }
+
+  template <class T>
+  [[nodiscard]] Request all_reduce(std::type_identity_t<View<const T>> in, View<T> out, ReduceOp op = ReduceOp::sum) {
+    detail::check_reduction<T>("all_reduce", op);
+    detail::check_view("all_reduce", "the input", in);
+    detail::check_view("all_reduce", "the output", out);
+    detail::check_shape("all_reduce", "the output", out.shape(), in.shape());
+    detail::check_same_or_apart<T>("all_reduce", in, out);
+    detail::Operation& o = begin<T>(detail::Kind::all_reduce, "all_reduce", -1, in.size());
+    o.post.in = detail::rectangle(in);
+    o.post.out = detail::rectangle(out);
+    o.post.op = op;
+    detail::begin_for_all(o, detail::work_all_reduce<T>);
+    return Request(end_, o);
+  }
+
+  template <class T>
+  [[nodiscard]] Request reduce_scatter(std::type_identity_t<View<const T>> in, View<T> out,
+                                       std::span<const Block> blocks) {
+    detail::check_reduction<T>("reduce_scatter", ReduceOp::sum);
+    detail::check_view("reduce_scatter", "the input", in);
+    detail::check_view("reduce_scatter", "the output", out);
+    detail::check_blocks("reduce_scatter", blocks, rank(), size(), in.shape(), out.shape());
+    detail::check_own_place<T>("reduce_scatter", out, in, blocks[static_cast<std::size_t>(rank())]);
+    detail::Operation& o = begin<T>(detail::Kind::reduce_scatter, "reduce_scatter", -1, in.size());
+    o.post.in = detail::rectangle(in);
+    o.post.out = detail::rectangle(out);
+    o.blocks = blocks;
+    detail::begin_for_all(o, detail::work_reduce_scatter<T>);
+    return Request(end_, o);
+  }
+
+  template <class T>
+  [[nodiscard]] Request all_gather(std::type_identity_t<View<const T>> in, View<T> out, std::span<const Block> blocks) {
+    detail::check_view("all_gather", "the input", in);
+    detail::check_view("all_gather", "the output", out);
+    detail::check_blocks("all_gather", blocks, rank(), size(), out.shape(), in.shape());
+    detail::check_own_place<T>("all_gather", in, out, blocks[static_cast<std::size_t>(rank())]);
+    detail::Operation& o = begin<T>(detail::Kind::all_gather, "all_gather", -1, out.size());
+    o.post.in = detail::rectangle(in);
+    o.post.out = detail::rectangle(out);
+    o.blocks = blocks;
+    detail::begin_for_all(o, detail::work_all_gather<T>);
+    return Request(end_, o);
+  }
+
+  template <class T>
+  [[nodiscard]] Request all_to_all_v(std::type_identity_t<std::span<const View<const T>>> sends,
+                                     std::span<const View<T>> receives) {
+    detail::check_exchange<T>("all_to_all_v", sends, receives, rank(), size());
+    index_t total = 0;
+    for (const View<T>& v : receives) total += v.size();
+    detail::Operation& o = begin<T>(detail::Kind::all_to_all_v, "all_to_all_v", -1, total);
+    o.post.table = sends.data();
+    o.receives = receives.data();
+    detail::begin_for_all(o, detail::work_all_to_all_v<T>);
+    return Request(end_, o);
+  }
+
+  template <class T>
+  [[nodiscard]] Request send(View<T> in, int to, int tag) {
+    return message<std::remove_const_t<T>>(true, "send", "receiver", in, to, tag);
+  }
+
+  template <class T>
+  [[nodiscard]] Request recv(View<T> out, int from, int tag) {
+    return message<T>(false, "recv", "sender", out, from, tag);
+  }
+
+  void barrier() {
+    emit({"barrier", rank(), size(), -1, 0, 0});
+    run_control("barrier", {}, nullptr, detail::work_barrier, nullptr);
+  }
+
+  [[nodiscard]] index_t agree(index_t value) {
+    emit({"agree", rank(), size(), -1, 0, 0});
+    index_t largest = value;
+    run_control("agree", {value, 0}, nullptr, detail::work_agree, &largest);
+    return largest;
+  }
+
+  /// Throws PeerFailed after a failure, once no peer reads what this rank has lent.
+  void drain() {
+    detail::check_alive(*end_);
+    detail::RankState& me = *end_->me;
+    const auto ready = [&] {
+      detail::advance_all(me);
+      detail::prune_loans(me);
+      return find_loan() == nullptr;
+    };
+    detail::wait_or_leave(*end_, "drain", detail::Parked::for_operations, ready, [&] {
+      const detail::Loan* loan = find_loan();
+      return loan == nullptr ? -1 : end_->group->departed(loan->ticket, -1, true);
+    });
+  }
+
+  [[nodiscard]] std::optional<ThreadComm> split(int color, int key) {
+    emit({"split", rank(), size(), -1, 0, 0});
+    std::vector<std::array<index_t, 2>> all(static_cast<std::size_t>(size()));
+    run_control("split", {color, key}, nullptr, detail::work_collect, all.data());
+    std::vector<int> members;
+    for (int m = 0; m < size(); ++m) {
+      if (color >= 0 && all[static_cast<std::size_t>(m)][0] == color) members.push_back(m);
+    }
+    const int maker = members.empty() ? -1 : members.front();
+    std::sort(members.begin(), members.end(), [&all](int a, int b) {
+      return std::pair(all[static_cast<std::size_t>(a)][1], a) < std::pair(all[static_cast<std::size_t>(b)][1], b);
+    });
+    const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
+    std::shared_ptr<detail::Group> made;
+    std::shared_ptr<detail::Group> joined;
+    if (maker == rank()) made = make_group(members);
+    run_control("split", {maker, 0}, &made, detail::work_join, &joined);
+    if (maker < 0) return std::nullopt;
+    return ThreadComm(std::make_shared<detail::Endpoint>(std::move(joined), place));
+  }
+
+  [[nodiscard]] std::optional<ThreadComm> subset(int n) {
+    if (n < 1 || n > size()) {
+      throw ArgumentError("ArgumentError: subset of " + std::to_string(n) + " ranks, the communicator has " +
+                          std::to_string(size()) + "; ask for 1 to that many");
+    }
+    return split(rank() < n ? 0 : -1, rank());
+  }
+
+  void abort(const std::string& reason) { end_->world->fail(end_->world_rank, reason); }
+
+  [[nodiscard]] Memory allocate(std::size_t bytes) {
+    return detail::allocate_block(end_->group->world, end_->world_rank, bytes);
+  }
+
+  /// Of this rank, over all communicators of the launch. Complete for the operations that it has waited for.
+  [[nodiscard]] Traffic traffic() const noexcept {
+    const detail::RankState& me = *end_->me;
+    return {me.messages.load(std::memory_order_relaxed), me.elements.load(std::memory_order_relaxed),
+            me.bytes.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  void check_root(const char* operation, int root) const { detail::check_member(operation, "root", root, size()); }
+
+  template <class T>
+  detail::Operation& begin(detail::Kind kind, const char* name, int root, index_t elements) {
+    static_assert(std::is_trivially_copyable_v<T>, "only trivially copyable elements move between ranks");
+    emit({name, rank(), size(), root, elements, elements * static_cast<index_t>(sizeof(T))});
+    detail::Operation& o = detail::next_operation(*end_, kind, name, root);
+    o.post.type = &detail::type_tag<T>;
+    return o;
+  }
+
+  Request await(detail::Operation& o, int member, bool done) {
+    o.await = member;
+    o.await_done = done;
+    detail::open_task(*end_->me, o);
+    detail::publish(o, o.work == nullptr);
+    return Request(end_, o);
+  }
+
+  template <class T>
+  Request message(bool sending, const char* name, const char* role, View<const T> view, int peer, int tag) {
+    static_assert(std::is_trivially_copyable_v<T>, "only trivially copyable elements move between ranks");
+    detail::check_member(name, role, peer, size());
+    detail::check_view(name, "the buffer", view);
+    emit({name, rank(), size(), peer, view.size(), view.size() * static_cast<index_t>(sizeof(T))});
+    return Request(end_, detail::begin_message<T>(*end_, sending, detail::rectangle(view), peer, tag));
+  }
+
+  void run_control(const char* name, std::array<index_t, 2> value, const void* table, void (*work)(detail::Operation&),
+                   void* result) {
+    detail::Operation& o = detail::next_operation(*end_, detail::Kind::control, name, -1);
+    o.post.value = value;
+    o.post.table = table;
+    o.result = result;
+    detail::begin_for_all(o, work, table == nullptr);
+    Request(end_, o).wait();
+  }
+
+  [[nodiscard]] std::shared_ptr<detail::Group> make_group(const std::vector<int>& members) const {
+    std::vector<int> world_ranks;
+    for (const int m : members) world_ranks.push_back(end_->group->world_rank(m));
+    try {
+      return std::make_shared<detail::Group>(end_->group->world, std::move(world_ranks));
+    } catch (const std::bad_alloc&) {
+      throw CapacityError("CapacityError: no memory for a communicator of " + std::to_string(members.size()) +
+                          " ranks");
+    }
+  }
+
+  [[nodiscard]] const detail::Loan* find_loan() const noexcept {
+    for (const detail::Loan& loan : end_->me->lent) {
+      if (loan.endpoint == end_) return &loan;
+    }
+    return nullptr;
+  }
+
+  std::shared_ptr<detail::Endpoint> end_;
+};
+
+static_assert(Communicator<ThreadComm>);
+
+}  // namespace partita

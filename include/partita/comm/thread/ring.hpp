@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a collective: begun in a free slot of the ring, posted to the peers, done, complete.
+#pragma once
+
+#include <string>
+
+#include "partita/comm/thread/wait.hpp"
+
+namespace partita::detail {
+
+/// Wakes those for whom the last change to the operation may matter. Others who merely wait for room in the ring are
+/// woken when the slot is free.
+struct Wake {
+  bool all = false;
+  bool root = false;
+  bool freed = false;
+
+  void operator()(Endpoint& end, int root_member) const noexcept {
+    if (!all && !root && !freed) return;
+    for (int m = 0; m < end.group->size; ++m) {
+      if (m == end.rank) continue;
+      if (all || (root && m == root_member)) {
+        end.world->unpark(end.group->world_rank(m));
+      } else if (freed) {
+        end.world->unpark(end.group->world_rank(m), true);
+      }
+    }
+  }
+};
+
+/// This member touches no memory of others any more in this operation.
+inline void finish(Operation& o) noexcept {
+  Endpoint& end = *o.endpoint;
+  const Post& post = o.post;
+  o.stage.store(2 * o.ticket + 2);
+  const bool last = end.group->slot(o.ticket).done.fetch_add(1) + 1 == end.group->full(o.ticket);
+  Wake wake;
+  wake.freed = last;
+  switch (post.kind) {
+    case Kind::broadcast:
+    case Kind::panel:
+      wake.root = last;
+      break;
+    case Kind::reduce:
+      wake.all = end.rank == post.root;
+      break;
+    default:
+      wake.all = last && o.then_done;
+  }
+  wake(end, post.root);
+}
+
+/// Shows the operation to the peers. `finished`: there is nothing this member will touch.
+inline void publish(Operation& o, bool finished) noexcept {
+  Endpoint& end = *o.endpoint;
+  const Post& post = o.post;
+  const bool from_root = post.kind == Kind::broadcast || post.kind == Kind::panel;
+  o.stage.store(2 * o.ticket + 1);
+  const bool last = end.group->slot(o.ticket).posted.fetch_add(1) + 1 == end.group->full(o.ticket);
+  Wake wake;
+  if (from_root) {
+    wake.all = end.rank == post.root;
+  } else {
+    wake.all = last && post.kind != Kind::reduce;
+    wake.root = last && post.kind == Kind::reduce;
+  }
+  wake(end, post.root);
+  if (finished) finish(o);
+}
+
+inline bool condition_met(const Operation& o) noexcept {
+  Group& group = *o.endpoint->group;
+  if (o.await < 0) return o.await_done ? group.all_done(o.ticket) : group.all_posted(o.ticket);
+  return o.await_done ? group.done(o.ticket, o.await) : group.posted(o.ticket, o.await);
+}
+
+/// One step serves all collectives: await posts, work on them, and where needed await that all are done.
+inline bool step_operation(Task& task) {
+  auto& o = static_cast<Operation&>(task);
+  if (!condition_met(o)) return false;
+  if (o.work == nullptr) return true;
+  {
+    const Touch touch(*o.endpoint->world, *o.endpoint->me);
+    o.work(o);
+  }
+  o.work = nullptr;
+  finish(o);
+  if (!o.then_done) return true;
+  o.await = -1;
+  o.await_done = true;
+  return condition_met(o);
+}
+
+inline int operation_blocked_by(Task& task) {
+  const auto& o = static_cast<const Operation&>(task);
+  return o.endpoint->group->departed(o.ticket, o.await, o.await_done);
+}
+
+/// The record of this member's next operation, free to be filled. Waits while peers are not done with its last use.
+inline Operation& next_operation(Endpoint& end, Kind kind, const char* name, int root) {
+  check_alive(end);
+  Group& group = *end.group;
+  const std::uint64_t ticket = end.next;
+  Operation& o = group.operation(ticket, end.rank);
+  if (ticket >= ring_size) {
+    const std::uint64_t before = ticket - ring_size;
+    if (!group.all_done(before)) {
+      const auto ready = [&] {
+        advance_all(*end.me);
+        return group.all_done(before);
+      };
+      if (o.open || !group.done(before, end.rank)) {
+        advance_all(*end.me);
+        if (o.open || !group.done(before, end.rank)) {
+          throw ArgumentError(std::string("ArgumentError: ") + name + " would be the operation number " +
+                              std::to_string(ring_size + 1) +
+                              " that this rank has begun; wait for the oldest, or release its panel, first");
+        }
+      }
+      wait_or_leave(end, name, Parked::for_slot, ready, [&] { return group.departed(before, -1, true); });
+    }
+    if (o.open) advance_all(*end.me);  // all are done with it, so this completes it
+  }
+  ++end.next;
+  o.step = step_operation;
+  o.blocked_by = operation_blocked_by;
+  o.name = name;
+  o.endpoint = &end;
+  o.ticket = ticket;
+  o.work = nullptr;
+  o.await = -1;
+  o.await_done = false;
+  o.then_done = false;
+  o.held = false;
+  o.result = nullptr;
+  o.post = {};
+  o.post.kind = kind;
+  o.post.root = root;
+  o.post.name = name;
+  return o;
+}
+
+/// What member r has posted, checked to be the same call as this member's.
+inline const Post& post_of(const Operation& mine, int r) {
+  const Post& theirs = mine.endpoint->group->operation(mine.ticket, r).post;
+  const Post& own = mine.post;
+  if (theirs.kind != own.kind || theirs.op != own.op || theirs.root != own.root || theirs.type != own.type) {
+    throw ArgumentError(std::string("ArgumentError: collective ") + std::to_string(mine.ticket) + " is " + own.name +
+                        " (root " + std::to_string(own.root) + ") on rank " + std::to_string(mine.endpoint->rank) +
+                        " and " + theirs.name + " (root " + std::to_string(theirs.root) + ") on rank " +
+                        std::to_string(r) + ", or of another operation or element type");
+  }
+  return theirs;
+}
+
+}  // namespace partita::detail

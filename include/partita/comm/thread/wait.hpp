@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank waits: it advances all that it has begun, gives way, parks; and how it leaves when something fails.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include "partita/comm/thread/group.hpp"
+
+namespace partita::detail {
+
+inline void open_task(RankState& me, Task& task) {
+  task.position = me.begun.size();
+  me.begun.push_back(&task);
+  task.open = true;
+}
+
+/// Takes the task out of the rank's list; a completed one gives its record back.
+inline void close_task(RankState& me, Task& task, bool completed) {
+  if (!task.open) return;
+  task.open = false;
+  me.begun.back()->position = task.position;
+  me.begun[task.position] = me.begun.back();
+  me.begun.pop_back();
+  if (completed && task.closed != nullptr) task.closed(task);
+}
+
+/// Every wait of a rank advances all of its operations, so ranks may wait for theirs in any order.
+inline void advance_all(RankState& me) {
+  for (std::size_t i = 0; i < me.begun.size();) {
+    Task& task = *me.begun[i];
+    if (task.step(task)) {
+      close_task(me, task, true);
+    } else {
+      ++i;
+    }
+  }
+}
+
+/// Gives up the panels that this rank is reading.
+inline void give_up_panels(World& world, RankState& me) noexcept {
+  for (Operation* panel : me.held) {
+    panel->held = false;
+    Endpoint& end = *panel->endpoint;
+    const int owner = end.group->world_rank(panel->post.root);
+    world.rank(owner).borrowed.fetch_sub(1);
+    world.unpark(owner);
+  }
+  me.held.clear();
+}
+
+/// Pre: the world has failed. Returns when no peer is inside this rank's memory and none will enter it. `unwinding`:
+/// the caller's scopes are being left, so the panels that it reads are given up, and those that it has lent are
+/// waited for (until the deadline).
+inline void leave(World& world, RankState& me, bool unwinding) noexcept {
+  if (unwinding) give_up_panels(world, me);
+  for (RankState& peer : world.ranks()) {
+    while (&peer != &me && peer.touching.load()) std::this_thread::yield();
+  }
+  if (!unwinding) return;
+  const auto end = World::Clock::now() + world.deadline();
+  for (int round = 0; me.borrowed.load() > 0 && World::Clock::now() < end; ++round) {
+    if (round < 100) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+}
+
+inline void pause_briefly() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Sleeps until somebody unparks this rank. False when the deadline passed first.
+inline bool park(RankState& me, World::Clock::time_point deadline) {
+  std::unique_lock lock(me.mutex);
+  return me.wake.wait_until(lock, deadline, [&me] { return me.parked.load() == Parked::no; });
+}
+
+/// Returns once `ready()` is true; it is called again and again, and advances what it can. `blocked_by()` names a
+/// departed rank (world rank) without which it never will be, or -1.
+///
+/// No wake-up is lost: a waiter raises `parked` and then looks again; whoever changes something changes it first and
+/// then looks at `parked`. All four accesses are sequentially consistent.
+template <class Ready, class BlockedBy>
+void wait_until_ready(World& world, RankState& me, const char* name, Parked reason, Ready ready, BlockedBy blocked_by) {
+  if (ready()) return;
+  const int spins = world.crowded() ? 0 : 200;
+  const int yields = world.crowded() ? 16 : 50;
+  auto deadline = World::Clock::time_point::max();
+  for (;;) {
+    for (int i = 0; i < spins + yields; ++i) {
+      if (i < spins) {
+        pause_briefly();
+      } else {
+        std::this_thread::yield();
+      }
+      if (ready()) return;
+      if (world.failed()) world.throw_failed();
+    }
+    if (deadline == World::Clock::time_point::max()) deadline = World::Clock::now() + world.deadline();
+    struct Unpark {
+      RankState& me;
+      ~Unpark() { me.parked.store(Parked::no); }
+    };
+    me.parked.store(reason);
+    const Unpark unpark{me};
+    if (ready()) return;
+    if (world.failed()) world.throw_failed();
+    if (const int rank = blocked_by(); rank >= 0) {
+      world.fail(rank, std::string("left while peers wait for it in ") + name);
+      world.throw_failed();
+    }
+    if (!park(me, deadline) && !ready()) {
+      if (world.failed()) world.throw_failed();
+      throw TimeoutError(std::string("TimeoutError: ") + name + " is not complete after " +
+                         std::to_string(world.deadline().count()) +
+                         " ms; a peer has not entered it, or the deadline of the launch is too short");
+    }
+  }
+}
+
+/// As above, as member of `end`; whoever leaves by an exception first makes its memory safe.
+template <class Ready, class BlockedBy>
+void wait_or_leave(Endpoint& end, const char* name, Parked reason, Ready ready, BlockedBy blocked_by) {
+  World& world = *end.world;
+  try {
+    wait_until_ready(world, *end.me, name, reason, ready, blocked_by);
+  } catch (const std::exception& error) {
+    world.fail(end.world_rank, error.what());
+    leave(world, *end.me, true);
+    throw;
+  } catch (...) {
+    world.fail(end.world_rank, "an exception");
+    leave(world, *end.me, true);
+    throw;
+  }
+}
+
+/// Completes one task of this rank.
+inline void complete(Endpoint& end, Task& task, std::uint64_t ticket) {
+  const auto ready = [&] {
+    advance_all(*end.me);
+    return task.ticket != ticket || !task.open;
+  };
+  wait_or_leave(end, task.name, Parked::for_operations, ready, [&task] { return task.blocked_by(task); });
+}
+
+/// Gives up a task that is not complete: the peers are told, and are out of this rank's buffers afterwards.
+inline void abandon(Endpoint& end, Task& task) noexcept {
+  close_task(*end.me, task, false);
+  end.world->fail(end.world_rank, task.name[0] == '\0' ? "abandoned an operation" : task.name);
+  leave(*end.world, *end.me, std::uncaught_exceptions() > 0);
+}
+
+/// Throws PeerFailed if the world has failed.
+inline void check_alive(Endpoint& end) {
+  if (!end.world->failed()) return;
+  leave(*end.world, *end.me, true);
+  end.world->throw_failed();
+}
+
+}  // namespace partita::detail

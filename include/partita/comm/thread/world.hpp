@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all ranks of one launch share: who is parked, who has failed or left, and who touches whose memory.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "partita/base/error.hpp"
+#include "partita/comm/concepts.hpp"
+
+namespace partita::detail {
+
+inline constexpr std::size_t cache_line = 64;
+
+struct Task;
+struct Operation;
+struct Endpoint;
+struct BlockHeader;
+
+/// A panel that this rank has lent and that some peer may not have released yet.
+struct Loan {
+  std::shared_ptr<Endpoint> endpoint;
+  std::uint64_t ticket = 0;
+};
+
+enum class Parked : int { no, for_operations, for_slot };
+
+/// One rank. The first part is for all ranks, the last for the rank's own thread only.
+struct alignas(cache_line) RankState {
+  std::mutex mutex;
+  std::condition_variable wake;
+  alignas(cache_line) std::atomic<Parked> parked{Parked::no};
+  std::atomic<bool> gone{false};
+  alignas(cache_line) std::atomic<bool> touching{false};
+  alignas(cache_line) std::atomic<int> borrowed{0};  // panels of this rank that peers are reading
+  alignas(cache_line) std::atomic<index_t> messages{0};
+  std::atomic<index_t> elements{0};
+  std::atomic<index_t> bytes{0};
+
+  alignas(cache_line) std::thread::id thread;
+  std::vector<Task*> begun;      // operations to advance whenever this rank waits
+  std::vector<Operation*> held;  // panels of others that this rank is reading
+  std::vector<Loan> lent;
+  BlockHeader* quarantine = nullptr;  // under World's mutex
+};
+
+/// Who may touch what when a rank fails.
+///
+///   rank 0's memory  <---- copies, sums (inside a Touch) ----  rank 1
+///         ^                                                      |
+///         '----------- a panel, read in place (borrowed) --------'
+///
+/// A rank enters a Touch before it reads or writes memory of others: it raises `touching`, then looks at `failed`, and
+/// leaves with PeerFailed if that is set. A rank that leaves an operation early first sets `failed`, then waits until
+/// no other rank is touching: afterwards nobody will, and its buffers may die. Copies are finite, so this is short.
+/// A panel counts in its owner's `borrowed` from the moment its reader may see it until it is released; the owner
+/// waits for that count too. Memory that `allocate` gave is, besides, kept until the launch is joined if it is freed
+/// while a panel is lent or after a failure.
+class World {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  World(int ranks, std::chrono::milliseconds deadline)
+      : ranks_(static_cast<std::size_t>(ranks)),
+        deadline_(deadline),
+        crowded_(static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()) {}
+  ~World();  // memory.hpp
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] RankState& rank(int r) noexcept { return ranks_[static_cast<std::size_t>(r)]; }
+  [[nodiscard]] std::vector<RankState>& ranks() noexcept { return ranks_; }
+  [[nodiscard]] std::chrono::milliseconds deadline() const noexcept { return deadline_; }
+  /// More ranks than cores: waiting ranks must give way.
+  [[nodiscard]] bool crowded() const noexcept { return crowded_; }
+
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
+  [[nodiscard]] bool anybody_gone() const noexcept { return departures_.load() > 0; }
+  [[nodiscard]] bool gone(int r) noexcept { return rank(r).gone.load(); }
+  [[nodiscard]] bool joined() const noexcept { return joined_.load(); }
+  [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+
+  /// The rank that failed first, or -1.
+  [[nodiscard]] int origin() {
+    const std::lock_guard lock(mutex_);
+    return origin_;
+  }
+  [[noreturn]] void throw_failed() {
+    const std::lock_guard lock(mutex_);
+    throw PeerFailed(origin_, reason_);
+  }
+
+  /// The first failure is kept; all ranks leave their waits.
+  void fail(int origin, std::string_view reason) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (origin_ >= 0) return;
+      origin_ = origin;
+      try {
+        reason_ = reason;
+      } catch (...) {
+        reason_.clear();
+      }
+      failed_.store(true);
+    }
+    wake_all();
+  }
+
+  /// Rank r has left its body: it will deliver nothing more.
+  void depart(int r) noexcept {
+    rank(r).gone.store(true);
+    departures_.fetch_add(1);
+    wake_all();
+  }
+
+  /// Wakes rank r if it is parked (or, with `slot_only`, if it waits for room in a ring).
+  void unpark(int r, bool slot_only = false) noexcept {
+    RankState& state = rank(r);
+    const Parked parked = state.parked.load();
+    if (parked == Parked::no || (slot_only && parked != Parked::for_slot)) return;
+    {
+      const std::lock_guard lock(state.mutex);
+      state.parked.store(Parked::no);
+    }
+    state.wake.notify_one();
+  }
+
+  void wake_all() noexcept {
+    for (int r = 0; r < size(); ++r) unpark(r);
+  }
+
+  /// Elements that moved, credited to rank r by whoever touched them.
+  void credit(int r, index_t messages, index_t elements, std::size_t element_bytes) noexcept {
+    if (elements <= 0) return;
+    RankState& state = rank(r);
+    state.messages.fetch_add(messages, std::memory_order_relaxed);
+    state.elements.fetch_add(elements, std::memory_order_relaxed);
+    state.bytes.fetch_add(elements * static_cast<index_t>(element_bytes), std::memory_order_relaxed);
+  }
+
+  void reclaim(int r) noexcept;  // memory.hpp: frees what rank r freed too early
+  void join() noexcept {
+    joined_.store(true);
+    for (int r = 0; r < size(); ++r) reclaim(r);
+  }
+
+ private:
+  std::vector<RankState> ranks_;
+  std::chrono::milliseconds deadline_;
+  bool crowded_;
+  std::atomic<bool> failed_{false};
+  std::atomic<int> departures_{0};
+  std::atomic<bool> joined_{false};
+  std::mutex mutex_;
+  int origin_ = -1;
+  std::string reason_;
+};
+
+/// The right to touch memory of other ranks, given up at the end of the scope; PeerFailed where the world has failed.
+class Touch {
+ public:
+  Touch(World& world, RankState& me) : me_(me) {
+    me_.touching.store(true);
+    if (world.failed()) {
+      me_.touching.store(false);
+      world.throw_failed();
+    }
+  }
+  ~Touch() { me_.touching.store(false); }
+  Touch(const Touch&) = delete;
+  Touch& operator=(const Touch&) = delete;
+
+ private:
+  RankState& me_;
+};
+
+}  // namespace partita::detail
