@@ -66,7 +66,8 @@ class Context {
     index_t found = 0;
     for (const auto& [begin, region] : regions_) {
       const std::less<const std::byte*> before;
-      if (before(begin, first + bytes) && before(first, region.end)) found = region.identity > found ? region.identity : found;
+      if (before(begin, first + bytes) && before(first, region.end))
+        found = region.identity > found ? region.identity : found;
     }
     return found;
   }

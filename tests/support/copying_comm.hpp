@@ -90,11 +90,11 @@ class CopyingComm {
   }
   template <class T>
   Request send(View<const T> in, int dest, int tag) {
-    return base_.template send<T>(in, dest, tag);
+    return base_.send(in, dest, tag);
   }
   template <class T>
   Request recv(View<T> out, int source, int tag) {
-    return base_.template recv<T>(out, source, tag);
+    return base_.recv(out, source, tag);
   }
   void barrier() { base_.barrier(); }
   index_t agree(index_t value) { return base_.agree(value); }

@@ -61,34 +61,55 @@ class Failures {
   std::string text_;
 };
 
-/// Runs each case on each rank of the grid; `scalar(i)` in 0 … 5 is the scalar type of case i.
-/// Returns the panels of each case on rank 0.
-template <class Ctx, class Scalar>
-std::vector<index_t> run_cases(const std::vector<int>& extents, const std::vector<ProductCase>& cases, Scalar scalar,
-                               Failures& failures) {
+/// Runs each case on each rank of the grid by run(grid, case, number), and gives the panels of each case on rank 0.
+template <class Ctx, class Run>
+std::vector<index_t> run_cases_by(const std::vector<int>& extents, const std::vector<ProductCase>& cases, Run run,
+                                  Failures& failures) {
   std::vector<index_t> panels(cases.size());
   const auto names = axis_names(static_cast<int>(extents.size()));
   on_grid<Ctx>(extents, [&](ProcessGrid<Ctx>& grid) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      CaseResult found;
-      const int type = scalar(i);
-      switch (type) {
-        case 0: found = run_case<float>(grid, cases[i]); break;
-        case 1: found = run_case<double>(grid, cases[i]); break;
-        case 2: found = run_case<std::complex<float>>(grid, cases[i]); break;
-        case 3: found = run_case<std::complex<double>>(grid, cases[i]); break;
-        case 4: found = run_case<half>(grid, cases[i]); break;
-        default: found = run_case<bfloat16>(grid, cases[i]); break;
-      }
+      const CaseResult found = run(grid, cases[i], i);
       if (!found.failure.empty()) {
         failures.add("rank " + std::to_string(grid.context().rank()) + " of " +
-                     detail::grid_text(names, grid.extents()) + ", scalar " + std::to_string(type) + ": " +
+                     detail::grid_text(names, grid.extents()) + ", case " + std::to_string(i) + ": " +
                      describe(cases[i], names) + ": " + found.failure);
       }
       if (grid.context().rank() == 0) panels[i] = found.panels;
     }
   });
   return panels;
+}
+
+/// All cases with the scalar T.
+template <class T, class Ctx>
+std::vector<index_t> run_cases_as(const std::vector<int>& extents, const std::vector<ProductCase>& cases,
+                                  Failures& failures) {
+  const auto run = [](ProcessGrid<Ctx>& grid, const ProductCase& c, std::size_t) { return run_case<T>(grid, c); };
+  return run_cases_by<Ctx>(extents, cases, run, failures);
+}
+
+/// `scalar(i)` in 0 … 5 is the scalar type of case i.
+template <class Ctx, class Scalar>
+std::vector<index_t> run_cases(const std::vector<int>& extents, const std::vector<ProductCase>& cases, Scalar scalar,
+                               Failures& failures) {
+  const auto run = [scalar](ProcessGrid<Ctx>& grid, const ProductCase& c, std::size_t i) {
+    switch (scalar(i)) {
+      case 0:
+        return run_case<float>(grid, c);
+      case 1:
+        return run_case<double>(grid, c);
+      case 2:
+        return run_case<std::complex<float>>(grid, c);
+      case 3:
+        return run_case<std::complex<double>>(grid, c);
+      case 4:
+        return run_case<half>(grid, c);
+      default:
+        return run_case<bfloat16>(grid, c);
+    }
+  };
+  return run_cases_by<Ctx>(extents, cases, run, failures);
 }
 
 }  // namespace partita::test

@@ -16,10 +16,10 @@ inline constexpr std::string_view names_25d[] = {"Depth", "Row", "Col"};
 
 /// The 49 partitions without pending sums over three axes: every pair of ordered lists without a common axis.
 constexpr std::array<Layout, 49> all_layouts() {
-  constexpr int lists[16][4] = {{0},          {1, 0},       {1, 1},       {1, 2},       {2, 0, 1},    {2, 1, 0},
-                                {2, 0, 2},    {2, 2, 0},    {2, 1, 2},    {2, 2, 1},    {3, 0, 1, 2}, {3, 0, 2, 1},
+  constexpr int lists[16][4] = {{0},          {1, 0},       {1, 1},       {1, 2},      {2, 0, 1},    {2, 1, 0},
+                                {2, 0, 2},    {2, 2, 0},    {2, 1, 2},    {2, 2, 1},   {3, 0, 1, 2}, {3, 0, 2, 1},
                                 {3, 1, 0, 2}, {3, 1, 2, 0}, {3, 2, 0, 1}, {3, 2, 1, 0}};
-  const auto list = [](const int (&axes)[4]) {
+  const auto list = [](const int(&axes)[4]) {
     AxisList out;
     for (int i = 1; i <= axes[0]; ++i) out.push_back(axes[i]);
     return out;

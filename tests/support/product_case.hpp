@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "partita/backend/eigen.hpp"
 #include "partita/comm/counting.hpp"
 #include "partita/comm/launch.hpp"
 #include "partita/comm/thread.hpp"
-#include "partita/backend/eigen.hpp"
 #include "partita/context.hpp"
 #include "partita/grid/process_grid.hpp"
 #include "partita/matmul/executor.hpp"
@@ -118,8 +118,8 @@ struct StoredOperand {
 template <class T, class Ctx>
 CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
   using Acc = accumulate_t<T>;
-  const ProductGeometry geometry{c.m,      c.n, c.k, c.a_units, c.b_units, grid.extents(), grid.coordinates(),
-                                 is_storage_only_v<T>};
+  const ProductGeometry geometry{
+      c.m, c.n, c.k, c.a_units, c.b_units, grid.extents(), grid.coordinates(), is_storage_only_v<T>};
   const MatmulOptions options = fit_workspace(c.plan, geometry, c.options, static_cast<index_t>(sizeof(Acc)));
   const ProductSchedule schedule(c.plan, geometry, options);
 
@@ -140,8 +140,8 @@ CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
   const Traffic counted_before = context.comm().traffic();
   const Traffic touched_before = touched(context);
   context.comm().barrier();
-  execute(ProductCall<T, T, Ctx>{&grid, a.operand, b.operand, a_block, b_block, result.view, Acc(static_cast<float>(c.alpha)),
-                                 Acc(static_cast<float>(c.beta))},
+  execute(ProductCall<T, T, Ctx>{&grid, a.operand, b.operand, a_block, b_block, result.view,
+                                 Acc(static_cast<float>(c.alpha)), Acc(static_cast<float>(c.beta))},
           schedule);
   // Operands may be changed as soon as a product returns: a peer that still reads them gets garbage.
   for (auto* operand : {&a, &b}) {

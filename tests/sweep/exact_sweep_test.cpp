@@ -132,13 +132,15 @@ void run(const std::vector<int>& extents, const std::vector<ProductCase>& cases,
 }
 
 void print(const Coverage& c) {
-  std::printf("exact sweep: %lld configurations, %lld on 4 or more ranks with uneven blocks, %lld with 3 or more panels, "
-              "%lld asked for slices by all-gather\n",
-              static_cast<long long>(c.total), static_cast<long long>(c.four_ranks_uneven),
-              static_cast<long long>(c.three_panels), static_cast<long long>(c.sliced_asked));
+  std::printf(
+      "exact sweep: %lld configurations, %lld on 4 or more ranks with uneven blocks, %lld with 3 or more panels, "
+      "%lld asked for slices by all-gather\n",
+      static_cast<long long>(c.total), static_cast<long long>(c.four_ranks_uneven),
+      static_cast<long long>(c.three_panels), static_cast<long long>(c.sliced_asked));
   const char* scalars[] = {"float", "double", "complex<float>", "complex<double>", "half", "bfloat16"};
   for (const auto& [s, n] : c.scalars) std::printf("  %-16s %6lld\n", scalars[s], static_cast<long long>(n));
-  for (const auto& [w, n] : c.widths) std::printf("  width %-10lld %6lld\n", static_cast<long long>(w), static_cast<long long>(n));
+  for (const auto& [w, n] : c.widths)
+    std::printf("  width %-10lld %6lld\n", static_cast<long long>(w), static_cast<long long>(n));
   for (const auto& [r, n] : c.ranks) std::printf("  %2d ranks         %6lld\n", r, static_cast<long long>(n));
   const char* algorithms[] = {"local", "stationary C", "stationary A", "stationary B"};
   for (const auto& [a, n] : c.algorithms) {
@@ -194,7 +196,8 @@ TEST_CASE("exact sweep: every table row, all transposes, and random pairs of all
 
   // Pairs of all partitions over three axes.
   const auto layouts = all_layouts();
-  const std::vector<std::vector<int>> spatial = {{2, 2, 2}, {1, 2, 3}, {2, 1, 3}, {3, 2, 1}, {2, 3, 2}, {3, 1, 2}, {2, 2, 3}};
+  const std::vector<std::vector<int>> spatial = {{2, 2, 2}, {1, 2, 3}, {2, 1, 3}, {3, 2, 1},
+                                                 {2, 3, 2}, {3, 1, 2}, {2, 2, 3}};
   for (std::size_t g = 0; g < spatial.size(); ++g) {
     std::vector<ProductCase> cases;
     const auto wanted = static_cast<std::size_t>(1750 * share) + 1;

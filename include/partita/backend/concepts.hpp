@@ -28,20 +28,19 @@ struct MatrixOperand {
 /// Local work on row-major views. Every view may be empty. T is a MatmulScalar, and sums are carried in
 /// accumulate_t<T>; 16-bit data is widened, and rounded once where it is stored.
 template <class B>
-concept Backend =
-    std::movable<B> && requires(B b, View<float> out, View<const float> in, MatrixOperand<float> operand,
-                                MatrixOperand<half> small, View<half> small_out, float factor) {
-      // out += alpha · a · b. Pre: shapes match, out overlaps neither operand.
-      { b.gemm(factor, operand, operand, out) } -> std::same_as<void>;
-      { b.gemm(factor, small, small, out) } -> std::same_as<void>;
-      { b.copy(in, out) } -> std::same_as<void>;
-      // out *= beta; with beta = 0 writes zeros and does not read.
-      { b.scale(factor, out) } -> std::same_as<void>;
-      { b.scale(factor, small_out) } -> std::same_as<void>;
-      // out = beta·out + in, rounded once to out's type; with beta = 0 out is not read.
-      { b.combine(factor, in, out) } -> std::same_as<void>;
-      { b.combine(factor, in, small_out) } -> std::same_as<void>;
-      { b.sync() } -> std::same_as<void>;
-    };
+concept Backend = std::movable<B> && requires(B b, View<float> out, View<const float> in, MatrixOperand<float> operand,
+                                              MatrixOperand<half> small, View<half> small_out, float factor) {
+  // out += alpha · a · b. Pre: shapes match, out overlaps neither operand.
+  { b.gemm(factor, operand, operand, out) } -> std::same_as<void>;
+  { b.gemm(factor, small, small, out) } -> std::same_as<void>;
+  { b.copy(in, out) } -> std::same_as<void>;
+  // out *= beta; with beta = 0 writes zeros and does not read.
+  { b.scale(factor, out) } -> std::same_as<void>;
+  { b.scale(factor, small_out) } -> std::same_as<void>;
+  // out = beta·out + in, rounded once to out's type; with beta = 0 out is not read.
+  { b.combine(factor, in, out) } -> std::same_as<void>;
+  { b.combine(factor, in, small_out) } -> std::same_as<void>;
+  { b.sync() } -> std::same_as<void>;
+};
 
 }  // namespace partita

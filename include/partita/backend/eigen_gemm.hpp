@@ -9,8 +9,8 @@
 namespace partita::detail {
 
 template <class T, int Order>
-using EigenBlock = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Order>, Eigen::Unaligned,
-                              Eigen::OuterStride<>>;
+using EigenBlock =
+    Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Order>, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 /// c += alpha·a·b with a and b read as they stand or transposed. Pre: no operand is empty, none is conjugated (the
 /// backend conjugates beforehand: that costs m·k, and spares nine of twelve instantiations).
@@ -37,6 +37,6 @@ void eigen_gemm(T alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, V
 }  // namespace partita::detail
 
 /// Instantiates the product of a scalar in the unit where it stands.
-#define PARTITA_INSTANTIATE_EIGEN_GEMM(T)                                                                          \
+#define PARTITA_INSTANTIATE_EIGEN_GEMM(T)                                                                             \
   template void partita::detail::eigen_gemm<T>(T, const partita::MatrixOperand<T>&, const partita::MatrixOperand<T>&, \
                                                partita::View<T>)

@@ -46,9 +46,7 @@ struct Block {
   friend constexpr bool operator==(const Block&, const Block&) = default;
 };
 
-[[nodiscard]] inline std::string to_string(Shape s) {
-  return std::to_string(s.rows) + "x" + std::to_string(s.cols);
-}
+[[nodiscard]] inline std::string to_string(Shape s) { return std::to_string(s.rows) + "x" + std::to_string(s.cols); }
 
 /// a·b for sizes that come from a user. Throws CapacityError where the product leaves 64 bits or a factor is negative.
 [[nodiscard]] constexpr index_t checked_product(index_t a, index_t b) {

@@ -152,13 +152,15 @@ template <class G, class Ctx>
     objection = "GridError: " + detail::grid_text(G::names, extents) + " needs " +
                 detail::rank_product(G::names, extents) + ", the communicator has " + std::to_string(context.size());
   }
-  detail::agree_or_throw<GridError>(context.comm(), objection, "GridError: a grid of " + std::to_string(context.size()) + " ranks");
+  detail::agree_or_throw<GridError>(context.comm(), objection,
+                                    "GridError: a grid of " + std::to_string(context.size()) + " ranks");
   // Ranks that ask for different extents of the same product would wait for each other for ever.
   index_t code = 0;
   for (int a = 0; a < G::axis_count; ++a) code = code * 1000003 + extents[static_cast<unsigned>(a)];
   code &= (index_t{1} << 60) - 1;
   if (context.comm().agree(code) != -context.comm().agree(-code)) {
-    throw GridError("GridError: the ranks ask for different extents; this one for " + detail::grid_text(G::names, extents));
+    throw GridError("GridError: the ranks ask for different extents; this one for " +
+                    detail::grid_text(G::names, extents));
   }
   return GridHandle<G, Ctx>(std::make_shared<ProcessGrid<Ctx>>(context, G::names, extents));
 }

@@ -38,9 +38,10 @@ inline void check_result(const ProductShapes& s, Shape c, Units c_units) {
                      to_string(expected) + ", the result passed has " + to_string(c));
   }
   if (c_units != Units{s.a_units.rows, s.b_units.cols}) {
-    throw UnitError("UnitError: the result passed to matmul is cut in units of " + std::to_string(c_units.rows) + " and " +
-                    std::to_string(c_units.cols) + "; the product's are " + std::to_string(s.a_units.rows) +
-                    " (rows of the left operand) and " + std::to_string(s.b_units.cols) + " (columns of the right one)");
+    throw UnitError("UnitError: the result passed to matmul is cut in units of " + std::to_string(c_units.rows) +
+                    " and " + std::to_string(c_units.cols) + "; the product's are " + std::to_string(s.a_units.rows) +
+                    " (rows of the left operand) and " + std::to_string(s.b_units.cols) +
+                    " (columns of the right one)");
   }
 }
 

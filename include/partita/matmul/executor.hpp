@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the steps of a product's schedule on one rank: one executor for all partitions, a template on scalar and context.
+// Runs the steps of a product's schedule on one rank: one executor for all partitions, a template on scalar and
+// context.
 #pragma once
 
 #include <array>
@@ -48,8 +49,8 @@ class Executor {
     const Finish& finish = schedule.frame().product().finish;
     const bool scatters = !finish.scatter_rows.empty() || !finish.scatter_cols.empty();
     const bool overwrites = call.beta == Acc(0);
-    const bool sums_overwrite = !finish.all_reduce.empty() ||
-                                (schedule.sliced_panels() && schedule.panel_elements(Operand::c) > 0);
+    const bool sums_overwrite =
+        !finish.all_reduce.empty() || (schedule.sliced_panels() && schedule.panel_elements(Operand::c) > 0);
     in_place_ = std::is_same_v<Out, Acc> && !scatters && (overwrites || !sums_overwrite);
     if constexpr (std::is_same_v<Out, Acc>) {
       if (in_place_) total_ = call.c;
@@ -83,12 +84,8 @@ class Executor {
   [[nodiscard]] int ring_slot(Operand operand, index_t panel) const {
     return slot_rings + 3 * static_cast<int>(panel % schedule_.options().lookahead) + static_cast<int>(operand);
   }
-  [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const {
-    return operand == Operand::a ? call_.a : call_.b;
-  }
-  [[nodiscard]] Block own_block(Operand operand) const {
-    return operand == Operand::a ? call_.a_block : call_.b_block;
-  }
+  [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const { return operand == Operand::a ? call_.a : call_.b; }
+  [[nodiscard]] Block own_block(Operand operand) const { return operand == Operand::a ? call_.a_block : call_.b_block; }
   Incoming& incoming(Operand operand, index_t panel) {
     auto& ring = incoming_[operand == Operand::a ? 0 : 1];
     return ring[static_cast<std::size_t>(panel) % ring.size()];

@@ -36,8 +36,10 @@ namespace partita {
   const std::string swept = plan.algorithm == Algorithm::stationary_a   ? "n"
                             : plan.algorithm == Algorithm::stationary_b ? "m"
                                                                         : "k";
-  if (!plan.incoming_a.empty()) add("each " + swept + "-panel of A broadcast along " + axes_text(plan.incoming_a, names));
-  if (!plan.incoming_b.empty()) add("each " + swept + "-panel of B broadcast along " + axes_text(plan.incoming_b, names));
+  if (!plan.incoming_a.empty())
+    add("each " + swept + "-panel of A broadcast along " + axes_text(plan.incoming_a, names));
+  if (!plan.incoming_b.empty())
+    add("each " + swept + "-panel of B broadcast along " + axes_text(plan.incoming_b, names));
   if (!plan.outgoing.empty()) add("partial products reduced along " + axes_text(plan.outgoing, names));
   const Finish& finish = product.finish;
   if (!finish.scatter_rows.empty()) add("reduce_scatter of rows along " + axes_text(finish.scatter_rows, names));

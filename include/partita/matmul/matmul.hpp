@@ -91,7 +91,8 @@ auto schedule_of(const A& a, const B& b, const MatmulOptions& options) {
   const ProductGeometry geometry = geometry_of(a, b);
   MatmulOptions fitted = options;
   if constexpr (requires { Rule::plan; }) {
-    fitted = fit_workspace(Rule::plan, geometry, options, static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)));
+    fitted = fit_workspace(Rule::plan, geometry, options,
+                           static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)));
   }
   return Rule::schedule(geometry, fitted);
 }
@@ -103,7 +104,7 @@ void multiply_views(C& c, const A& a, const B& b, accumulate_t<typename A::value
   using Ctx = typename A::context_type;
   const auto schedule = schedule_of<Rule>(a, b, options);
   const ProductCall<T, typename C::value_type, Ctx> call{&a.grid.ranks(), operand_of(a), operand_of(b), a.block(),
-                                                          b.block(), c.local(), alpha, beta};
+                                                         b.block(),       c.local(),     alpha,         beta};
   Rule::execute(call, schedule);
 }
 
@@ -143,8 +144,8 @@ template <class Result = automatic, TensorLike A, TensorLike B>
 [[nodiscard]] auto matmul(const A& a, const B& b, const MatmulOptions& options = {}) {
   const auto left_view = as_view(a);
   const auto right_view = as_view(b);
-  using Types = detail::ProductTypes<std::remove_const_t<decltype(left_view)>, std::remove_const_t<decltype(right_view)>,
-                                     Result>;
+  using Types =
+      detail::ProductTypes<std::remove_const_t<decltype(left_view)>, std::remove_const_t<decltype(right_view)>, Result>;
   using Tensor = typename Types::tensor;
   if constexpr (Types::accepted()) {
     detail::check_operands(left_view, right_view);

@@ -75,7 +75,8 @@ struct RefuseMatmul {
       return "matmul: " + pair + ": the right operand is a pending sum; all_reduce it to " + remedy + " first";
     case Refusal::clash_and_extra: {
       const bool left_side = plan.remedy_side == Side::left;
-      return "matmul: " + pair + ": no algorithm, since one axis cuts A's rows and B's columns while their cuts of k differ; " +
+      return "matmul: " + pair +
+             ": no algorithm, since one axis cuts A's rows and B's columns while their cuts of k differ; " +
              "redistribute the " + (left_side ? "left" : "right") + " operand to " + remedy + " (an all-gather)";
     }
     case Refusal::result_unreachable:

@@ -99,10 +99,11 @@ struct Refusing {
       typename Asking<why == Refusal::result_unreachable, Asked>::type,
       std::conditional_t<
           why == Refusal::pending_left, all_reduce_left_first,
-          std::conditional_t<why == Refusal::pending_right, all_reduce_right_first,
-                             std::conditional_t<why == Refusal::result_unreachable, spell_t<ask_for_and_redistribute, remedy>,
-                                                std::conditional_t<left_side, spell_t<redistribute_left_to, remedy>,
-                                                                   spell_t<redistribute_right_to, remedy>>>>>>;
+          std::conditional_t<
+              why == Refusal::pending_right, all_reduce_right_first,
+              std::conditional_t<why == Refusal::result_unreachable, spell_t<ask_for_and_redistribute, remedy>,
+                                 std::conditional_t<left_side, spell_t<redistribute_left_to, remedy>,
+                                                    spell_t<redistribute_right_to, remedy>>>>>>;
 };
 
 }  // namespace detail

@@ -55,13 +55,13 @@ class ProductSchedule {
   /// Elements of the accumulators in which a result waits for its pending sums, or for the one rounding to 16 bits.
   [[nodiscard]] constexpr index_t accumulator_elements() const {
     if (frame_.product().finish.empty() && !frame_.geometry().widened) return 0;
-    const bool scatters = !frame_.product().finish.scatter_rows.empty() || !frame_.product().finish.scatter_cols.empty();
+    const bool scatters =
+        !frame_.product().finish.scatter_rows.empty() || !frame_.product().finish.scatter_cols.empty();
     return frame_.natural_block().size() * (scatters ? 2 : 1);
   }
   /// All scratch elements, with panels counted as if they were copied.
   [[nodiscard]] constexpr index_t workspace() const {
-    return options_.lookahead *
-               (panel_elements(Operand::a) + panel_elements(Operand::b) + panel_elements(Operand::c)) +
+    return options_.lookahead * (panel_elements(Operand::a) + panel_elements(Operand::b) + panel_elements(Operand::c)) +
            accumulator_elements();
   }
 
@@ -118,7 +118,8 @@ class ProductSchedule {
 
   /// The broadcast or reduce of a movement's panel, rooted at the rank that owns it.
   [[nodiscard]] constexpr Step rooted(const Movement& move, index_t number, Range panel) const {
-    Step step = frame_.grouped(move.operand == Operand::c ? StepKind::reduce : StepKind::broadcast, move.operand, move.axes);
+    Step step =
+        frame_.grouped(move.operand == Operand::c ? StepKind::reduce : StepKind::broadcast, move.operand, move.axes);
     const Owner owner = owner_of(move.dimension, move.units, move.axes, extents(), panel.begin);
     step.root = index_along(step.axes, extents(), owner.coordinates);
     step.panel = number;

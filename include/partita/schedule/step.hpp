@@ -61,9 +61,9 @@ struct Step {
   int self = 0;   // this rank's number in the group
   int root = 0;
   int source = 0;
-  index_t panel = 0;   // number in the sweep
-  int slice = 0;       // which of a gathered panel's slices a gemm multiplies
-  bool last = true;    // whether a gemm is the panel's last
+  index_t panel = 0;  // number in the sweep
+  int slice = 0;      // which of a gathered panel's slices a gemm multiplies
+  bool last = true;   // whether a gemm is the panel's last
   Block block;
   Range k;
   Parts parts;

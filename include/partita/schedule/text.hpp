@@ -37,9 +37,7 @@ namespace partita {
   return operand == Operand::a ? "A" : operand == Operand::b ? "B" : "C";
 }
 
-[[nodiscard]] inline std::string to_string(Range r) {
-  return std::to_string(r.begin) + ":" + std::to_string(r.end);
-}
+[[nodiscard]] inline std::string to_string(Range r) { return std::to_string(r.begin) + ":" + std::to_string(r.end); }
 
 /// "broadcast A[0:50, 10:20] along Col from 1", with global half-open ranges and ranks of the group.
 [[nodiscard]] inline std::string to_string(const Step& step, std::span<const std::string_view> axis_names) {
@@ -66,7 +64,8 @@ namespace partita {
 
 [[nodiscard]] inline std::string to_string(const Count& count) {
   return std::to_string(count.messages) + " messages, " + std::to_string(count.elements) + " elements moved, " +
-         std::to_string(count.flops) + " flops, at most " + std::to_string(count.workspace) + " elements of scratch memory";
+         std::to_string(count.flops) + " flops, at most " + std::to_string(count.workspace) +
+         " elements of scratch memory";
 }
 
 /// One line a step; beyond `most` steps only their number is told.

@@ -207,7 +207,8 @@ inline constexpr bool is_tensor_view_v<TensorView<T, P, Ctx>> = true;
 
 /// A DistTensor or a view of one.
 template <class X>
-concept TensorLike = detail::is_dist_tensor_v<std::remove_cvref_t<X>> || detail::is_tensor_view_v<std::remove_cvref_t<X>>;
+concept TensorLike =
+    detail::is_dist_tensor_v<std::remove_cvref_t<X>> || detail::is_tensor_view_v<std::remove_cvref_t<X>>;
 
 template <class T, class P, class Ctx>
 [[nodiscard]] TensorView<T, P, Ctx> as_view(const DistTensor<T, P, Ctx>& tensor) {
@@ -227,8 +228,12 @@ template <TensorLike X>
     throw ArgumentError("ArgumentError: the transpose of an adjoint view is a conjugate, which has no view");
   }
   return TensorView<typename V::value_type, transposed_t<typename V::partition>, typename V::context_type>{
-      v.grid, v.shape.transposed(), v.units.transposed(), v.stored,
-      v.orientation == Orientation::as_stored ? Orientation::transposed : Orientation::as_stored, v.identity};
+      v.grid,
+      v.shape.transposed(),
+      v.units.transposed(),
+      v.stored,
+      v.orientation == Orientation::as_stored ? Orientation::transposed : Orientation::as_stored,
+      v.identity};
 }
 
 /// The conjugate transpose, as a view; for real scalars the same as transposed().
@@ -240,8 +245,12 @@ template <TensorLike X>
     throw ArgumentError("ArgumentError: the adjoint of a transposed view is a conjugate, which has no view");
   }
   return TensorView<typename V::value_type, transposed_t<typename V::partition>, typename V::context_type>{
-      v.grid, v.shape.transposed(), v.units.transposed(), v.stored,
-      v.orientation == Orientation::as_stored ? Orientation::adjoint : Orientation::as_stored, v.identity};
+      v.grid,
+      v.shape.transposed(),
+      v.units.transposed(),
+      v.stored,
+      v.orientation == Orientation::as_stored ? Orientation::adjoint : Orientation::as_stored,
+      v.identity};
 }
 
 }  // namespace partita

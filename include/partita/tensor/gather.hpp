@@ -49,7 +49,8 @@ std::vector<Block> blocks_by_rank(const ProcessGrid<Ctx>& grid, Shape shape, Uni
 /// that. Communicates: one all_gather over the grid; a rank receives what it does not hold.
 template <class T, class P, class Ctx>
 [[nodiscard]] Matrix<T> gather(const DistTensor<T, P, Ctx>& tensor) {
-  static_assert(P::layout.partial.empty(), "gather(): the tensor is a pending sum; finish it with matmul<Result> first");
+  static_assert(P::layout.partial.empty(),
+                "gather(): the tensor is a pending sum; finish it with matmul<Result> first");
   ProcessGrid<Ctx>& grid = tensor.grid().ranks();
   Matrix<T> whole(tensor.shape());
   const std::vector<Block> blocks = detail::blocks_by_rank<P>(grid, tensor.shape(), tensor.units(), true);
@@ -63,8 +64,8 @@ template <class T, class P, class Ctx>
 /// Errors: ShapeError on all ranks where root's matrix has another shape than all expect.
 /// Communicates: the agreements of construction, and one all_to_all_v in which root sends every rank its block.
 template <class P, class T, class G, class Ctx>
-[[nodiscard]] DistTensor<T, P, Ctx> scatter(const GridHandle<G, Ctx>& handle, Shape shape, View<const T> whole, int root,
-                                            Units units = {}) {
+[[nodiscard]] DistTensor<T, P, Ctx> scatter(const GridHandle<G, Ctx>& handle, Shape shape, View<const T> whole,
+                                            int root, Units units = {}) {
   static_assert(P::layout.partial.empty(), "scatter(): a partition with a pending sum has no single decomposition");
   DistTensor<T, P, Ctx> tensor(grid_as<typename P::grid_type>(handle), shape, units);
   ProcessGrid<Ctx>& grid = tensor.grid().ranks();
@@ -82,10 +83,7 @@ template <class P, class T, class G, class Ctx>
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) sends[rank] = whole.sub(blocks[rank]);
   }
   receives[static_cast<std::size_t>(root)] = tensor.local();
-  grid.context()
-      .comm()
-      .all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives))
-      .wait();
+  grid.context().comm().all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives)).wait();
   return tensor;
 }
 

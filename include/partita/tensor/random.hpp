@@ -12,7 +12,7 @@ namespace partita {
 /// Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011): ten rounds that
 /// turn a counter of 128 bits and a key of 64 bits into 128 random bits.
 [[nodiscard]] constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
-                                                                 std::array<std::uint32_t, 2> key) noexcept {
+                                                                std::array<std::uint32_t, 2> key) noexcept {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t first = std::uint64_t{0xD2511F53U} * counter[0];
     const std::uint64_t second = std::uint64_t{0xCD9E8D57U} * counter[2];
@@ -25,7 +25,8 @@ namespace partita {
 }
 
 /// 64 random bits for element (i, j) of the stream `seed`; `lane` gives independent further values.
-[[nodiscard]] constexpr std::uint64_t random_bits(std::uint64_t seed, index_t i, index_t j, std::uint32_t lane = 0) noexcept {
+[[nodiscard]] constexpr std::uint64_t random_bits(std::uint64_t seed, index_t i, index_t j,
+                                                  std::uint32_t lane = 0) noexcept {
   const auto row = static_cast<std::uint64_t>(i);
   const auto col = static_cast<std::uint64_t>(j);
   // Rows and columns below 2^48, lanes below 2^32.

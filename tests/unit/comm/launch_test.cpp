@@ -115,7 +115,8 @@ TEST_CASE("Buffers of a failing rank are not touched after they have died") {
         std::vector<double> x(20000, 1.0);
         std::vector<double> y(20000);
         auto sum = comm.all_reduce(row_view(x.data(), 20000), row_view(y.data(), 20000));
-        auto copy = comm.broadcast(row_view(x.data(), 20000), round % comm.size());
+        std::vector<double> w(20000, 5.0);
+        auto copy = comm.broadcast(row_view(w.data(), 20000), round % comm.size());
         std::vector<double> z(20000, 2.0);
         auto panel = comm.broadcast_panel(row_view(z.data(), 20000), row_view(y.data(), 20000), round % comm.size());
         if (comm.rank() == i % comm.size() && round == i % 20) {

@@ -28,7 +28,8 @@ struct Task {
   Endpoint* endpoint = nullptr;
   std::uint64_t ticket = 0;  // which use of this record: the operation's number
   std::size_t position = 0;  // in RankState::begun
-  bool open = false;
+  bool open = false;         // in RankState::begun
+  bool owed = false;         // its request has not been waited for, or its panel not been released
 };
 
 enum class Kind : std::uint8_t {

@@ -12,8 +12,8 @@
 
 namespace partita {
 
-/// A pending operation of a ThreadComm. Destroyed before it is complete, it fails the launch: peers could otherwise
-/// wait for a buffer that no longer exists. It returns from its destructor when none of them is inside that buffer.
+/// A pending operation of a ThreadComm. Destroyed without wait(), it fails the launch: peers could otherwise wait for
+/// a buffer that no longer exists. Its destructor returns when none of them is inside that buffer.
 class [[nodiscard]] ThreadRequest {
  public:
   ThreadRequest() = default;
@@ -26,23 +26,17 @@ class [[nodiscard]] ThreadRequest {
     return *this;
   }
   ~ThreadRequest() {
-    if (pending()) detail::abandon(*end_, *task_);
+    if (task_ != nullptr) detail::abandon(*end_, *task_, ticket_);
   }
 
   void wait() {
-    if (!pending()) return;
-    try {
-      detail::complete(*end_, *task_, ticket_);
-    } catch (...) {
-      detail::close_task(*end_->me, *task_, false);
-      task_ = nullptr;
-      throw;
-    }
-    task_ = nullptr;
+    if (task_ == nullptr) return;
+    detail::Task& task = *std::exchange(task_, nullptr);
+    const std::shared_ptr<detail::Endpoint> end = std::move(end_);
+    detail::complete(*end, task, ticket_);
   }
 
  private:
-  [[nodiscard]] bool pending() const noexcept { return task_ != nullptr && task_->ticket == ticket_ && task_->open; }
   void swap(ThreadRequest& other) noexcept {
     std::swap(end_, other.end_);
     std::swap(task_, other.task_);
@@ -124,6 +118,7 @@ class [[nodiscard]] ThreadPanel {
       }
       detail::finish(*operation_);
     }
+    if (operation_->ticket == ticket_) operation_->owed = false;
     operation_ = nullptr;
     end_.reset();
   }

@@ -102,24 +102,21 @@ inline Operation& next_operation(Endpoint& end, Kind kind, const char* name, int
   Group& group = *end.group;
   const std::uint64_t ticket = end.next;
   Operation& o = group.operation(ticket, end.rank);
+  // By what the caller has waited for, not by what happens to be complete: the verdict is the same on all ranks.
+  if (o.owed) {
+    throw ArgumentError(std::string("ArgumentError: ") + name + " would be operation number " +
+                        std::to_string(ring_size + 1) +
+                        " of those that this rank has begun and not waited for; wait for the oldest (" + o.name +
+                        "), or release its panel, first");
+  }
   if (ticket >= ring_size) {
     const std::uint64_t before = ticket - ring_size;
-    if (!group.all_done(before)) {
-      const auto ready = [&] {
-        advance_all(*end.me);
-        return group.all_done(before);
-      };
-      if (o.open || !group.done(before, end.rank)) {
-        advance_all(*end.me);
-        if (o.open || !group.done(before, end.rank)) {
-          throw ArgumentError(std::string("ArgumentError: ") + name + " would be the operation number " +
-                              std::to_string(ring_size + 1) +
-                              " that this rank has begun; wait for the oldest, or release its panel, first");
-        }
-      }
-      wait_or_leave(end, name, Parked::for_slot, ready, [&] { return group.departed(before, -1, true); });
-    }
-    if (o.open) advance_all(*end.me);  // all are done with it, so this completes it
+    const auto ready = [&] {
+      if (!o.open && group.all_done(before)) return true;
+      advance_all(*end.me);
+      return !o.open && group.all_done(before);
+    };
+    wait_or_leave(end, name, Parked::for_slot, ready, [&] { return group.departed(before, -1, true); });
   }
   ++end.next;
   o.step = step_operation;
@@ -132,6 +129,7 @@ inline Operation& next_operation(Endpoint& end, Kind kind, const char* name, int
   o.await_done = false;
   o.then_done = false;
   o.held = false;
+  o.owed = true;
   o.result = nullptr;
   o.post = {};
   o.post.kind = kind;

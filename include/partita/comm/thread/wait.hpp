@@ -113,7 +113,7 @@ void wait_until_ready(World& world, RankState& me, const char* name, Parked reas
     if (ready()) return;
     if (world.failed()) world.throw_failed();
     if (const int rank = blocked_by(); rank >= 0) {
-      world.fail(rank, std::string("left while peers wait for it in ") + name);
+      world.fail(rank, "left while peers wait for it in ", name);
       world.throw_failed();
     }
     if (!park(me, deadline) && !ready()) {
@@ -142,19 +142,27 @@ void wait_or_leave(Endpoint& end, const char* name, Parked reason, Ready ready, 
   }
 }
 
-/// Completes one task of this rank.
+/// Completes one task of this rank, or takes it out of its list.
 inline void complete(Endpoint& end, Task& task, std::uint64_t ticket) {
+  const auto open = [&] { return task.ticket == ticket && task.open; };
   const auto ready = [&] {
-    advance_all(*end.me);
-    return task.ticket != ticket || !task.open;
+    if (open()) advance_all(*end.me);
+    return !open();
   };
-  wait_or_leave(end, task.name, Parked::for_operations, ready, [&task] { return task.blocked_by(task); });
+  try {
+    wait_or_leave(end, task.name, Parked::for_operations, ready, [&task] { return task.blocked_by(task); });
+  } catch (...) {
+    if (open()) close_task(*end.me, task, false);
+    throw;
+  }
+  if (task.ticket == ticket) task.owed = false;
 }
 
-/// Gives up a task that is not complete: the peers are told, and are out of this rank's buffers afterwards.
-inline void abandon(Endpoint& end, Task& task) noexcept {
-  close_task(*end.me, task, false);
-  end.world->fail(end.world_rank, task.name[0] == '\0' ? "abandoned an operation" : task.name);
+/// Gives up a task: the peers are told, and are out of this rank's buffers afterwards.
+inline void abandon(Endpoint& end, Task& task, std::uint64_t ticket) noexcept {
+  const bool current = task.ticket == ticket;
+  if (current && task.open) close_task(*end.me, task, false);
+  end.world->fail(end.world_rank, "it abandoned an operation that it had begun, ", current ? task.name : "a message");
   leave(*end.world, *end.me, std::uncaught_exceptions() > 0);
 }
 

@@ -100,13 +100,13 @@ class World {
   }
 
   /// The first failure is kept; all ranks leave their waits.
-  void fail(int origin, std::string_view reason) noexcept {
+  void fail(int origin, std::string_view reason, std::string_view operation = {}) noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (origin_ >= 0) return;
       origin_ = origin;
       try {
-        reason_ = reason;
+        reason_.append(reason).append(operation);
       } catch (...) {
         reason_.clear();
       }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between .npy files and distributed tensors: each rank reads, and writes, its own block only.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "partita/tensor/create.hpp"
+#include "partita/tensor/npy_file.hpp"
+#include "partita/tensor/npy_writer.hpp"
+
+namespace partita {
+
+namespace detail {
+
+/// The objection of the highest rank that has one, the same text on all ranks; empty where nobody objects. Texts
+/// travel in agreements, seven bytes each, so that a file's failure is told alike by every communicator.
+/// Communicates: one agreement; where a rank objects, a further one for each seven bytes of its text.
+template <class Comm>
+[[nodiscard]] std::string agree_on_objection(Comm& comm, const std::string& mine) {
+  const index_t objector = comm.agree(mine.empty() ? -1 : comm.rank());
+  if (objector < 0) return {};
+  const bool speaks = objector == comm.rank();
+  const index_t length = comm.agree(speaks ? static_cast<index_t>(mine.size()) : -1);
+  std::string text;
+  for (index_t at = 0; at < length; at += 7) {
+    index_t word = -1;
+    if (speaks) {
+      word = 0;
+      for (index_t i = at; i < at + 7; ++i) {
+        const char c = i < length ? mine[static_cast<std::size_t>(i)] : '\0';
+        word = word * 256 + static_cast<unsigned char>(c);
+      }
+    }
+    word = comm.agree(word);
+    for (int shift = 48; shift >= 0; shift -= 8) text += static_cast<char>(static_cast<unsigned char>(word >> shift));
+  }
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+/// Calls work() on this rank. Where that throws on any rank, every rank throws FileError with the same text.
+/// Communicates: an agreement (see agree_on_objection).
+template <class Comm, class Work>
+void together(Comm& comm, const Work& work) {
+  std::string objection;
+  try {
+    work();
+  } catch (const std::exception& error) {  // agreed below: peers must not go on into a collective alone
+    objection = error.what();
+    if (objection.empty()) objection = "FileError: an error without a text";
+  }
+  objection = agree_on_objection(comm, objection);
+  if (!objection.empty()) throw FileError(objection);
+}
+
+/// Whether this rank is the first of those that hold its block: at 0 along every axis that P does not name.
+template <class P, class Ctx>
+[[nodiscard]] bool holds_first_copy(const ProcessGrid<Ctx>& grid) {
+  for (const int axis : grid.axes()) {
+    if (!P::layout.names(axis) && grid.coordinates()[static_cast<unsigned>(axis)] != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
+/// The matrix in a .npy file as a tensor with partition P: load_npy<double, Summa2D<>>(grid, "a.npy"). Every rank maps
+/// the file and reads the pages of its own block; elements convert to T with one rounding (see NpyFile::read). A 1-D
+/// array of n elements is n×1.
+/// Errors, the same on all ranks: FileError for a file that a rank cannot open or read, that is malformed, or whose
+/// elements do not convert to T; ShapeError where ranks see files of different shapes; those of DistTensor.
+/// Communicates: two agreements, and those of the tensor's construction.
+template <NpyScalar T, class P, class G, class Ctx>
+[[nodiscard]] DistTensor<T, P, Ctx> load_npy(const GridHandle<G, Ctx>& grid, const std::string& path,
+                                             Units units = {}) {
+  static_assert(P::layout.partial.empty(), "load_npy(): a partition with a pending sum has no single decomposition");
+  auto& comm = grid.context().comm();
+  std::optional<NpyFile> file;
+  detail::together(comm, [&] { file.emplace(path); });
+  DistTensor<T, P, Ctx> tensor(grid_as<typename P::grid_type>(grid), file->shape(), units);
+  detail::together(comm, [&] { file->read(tensor.block(), tensor.local()); });
+  return tensor;
+}
+
+/// Writes the whole matrix to `path`, in C order, as npy_type_of<T>(). Of ranks that hold the same block the first one
+/// writes it. The bytes go to a file beside `path`, which takes its name when all ranks have written: where any rank
+/// fails, `path` is left as it was, and nothing beside it.
+/// Errors, the same on all ranks: FileError.
+/// Communicates: five agreements.
+template <NpyScalar T, class P, class Ctx>
+void save_npy(const DistTensor<T, P, Ctx>& tensor, const std::string& path) {
+  static_assert(P::layout.partial.empty(), "save_npy(): the tensor is a pending sum; finish it with matmul<Result> first");
+  ProcessGrid<Ctx>& grid = tensor.grid().ranks();
+  auto& comm = grid.context().comm();
+  const bool makes_file = grid.context().rank() == 0;
+
+  std::optional<NpyWriter> writer;
+  detail::together(comm, [&] {
+    if (makes_file) writer.emplace(path, npy_type_of<T>(), tensor.shape());
+  });
+  std::uint64_t token = makes_file ? writer->token() : 0;
+  const index_t high = comm.agree(static_cast<index_t>(token >> 32));
+  const index_t low = comm.agree(static_cast<index_t>(token & 0xffffffffU));
+  token = static_cast<std::uint64_t>(high) << 32 | static_cast<std::uint64_t>(low);
+
+  detail::together(comm, [&] {
+    if (tensor.local().empty() || !detail::holds_first_copy<P>(grid)) return;
+    if (!makes_file) writer.emplace(NpyWriter::join(path, token));
+    writer->write(tensor.block(), tensor.local());
+    if (!makes_file) writer->commit();
+  });
+  detail::together(comm, [&] {
+    if (makes_file) writer->commit();
+  });
+}
+
+}  // namespace partita
