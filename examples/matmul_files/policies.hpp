@@ -22,12 +22,12 @@ struct Policy {
 using WeightGradient = Policy<transposed_t<Summa25D<>>, Summa25D<>>;
 using WeightGradientTransposed = Policy<transposed_t<Summa25D<>>, transposed_t<Summa25D<>>>;
 
-using AnyPolicy = std::variant<Policy<Replicated<>, Replicated<>>,       //
-                               Policy<Replicated<>, ColumnShard<>>,      //
-                               Policy<ColumnShard<>, RowShard<>>,        //
-                               Policy<Summa2D<>, Summa2D<>>,             //
-                               Policy<Summa25D<>, Summa25DWeight<>>,     //
-                               Policy<SplitKLeft<>, SplitKRight<>>,      //
+using AnyPolicy = std::variant<Policy<Replicated<>, Replicated<>>,    //
+                               Policy<Replicated<>, ColumnShard<>>,   //
+                               Policy<ColumnShard<>, RowShard<>>,     //
+                               Policy<Summa2D<>, Summa2D<>>,          //
+                               Policy<Summa25D<>, Summa25DWeight<>>,  //
+                               Policy<SplitKLeft<>, SplitKRight<>>,   //
                                WeightGradient, WeightGradientTransposed>;
 
 /// The shape of a policy's grid, which decides the options that describe it.

@@ -2,9 +2,10 @@
 // One product of two .npy files under one policy, as a rank runs it: load, multiply, time, count.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
-#include <limits>
+#include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ struct Job {
   double alpha = 1, beta = 0;
   int repeat = 1;
   MatmulOptions options;
+  std::string output;  // where the result goes; may be empty
 };
 
 /// Messages and bytes that one rank moved in each product: as counted, and as its schedule predicts.
@@ -41,7 +43,7 @@ struct RankMoved {
 struct Report {
   explicit Report(int rank_count) : ranks(static_cast<std::size_t>(rank_count)) {}
 
-  std::string strategy, grid, schedule, steps;
+  std::string algorithm, strategy, grid, schedule, steps;
   std::vector<double> seconds;  // of each product: the slowest rank's
   std::vector<RankMoved> ranks;
 };
@@ -49,10 +51,10 @@ struct Report {
 /// One operand: a tensor with partition P, or, where the file holds the transpose, one with the transposed partition.
 /// Either way view() is op(X) with partition P.
 template <class T, class P>
-class Operand {
+class FileOperand {
  public:
   template <class G>
-  Operand(const G& grid, const std::string& path, bool transpose)
+  FileOperand(const G& grid, const std::string& path, bool transpose)
       : stored_(transpose ? Stored(std::in_place_index<1>, load_npy<T, transposed_t<P>>(grid, path))
                           : Stored(std::in_place_index<0>, load_npy<T, P>(grid, path))) {}
 
@@ -66,6 +68,16 @@ class Operand {
   Stored stored_;
 };
 
+/// A factor of the command line as a scalar of the product.
+template <class T>
+T factor(double x) {
+  if constexpr (is_complex_v<T>) {
+    return T(static_cast<typename T::value_type>(x));
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
 /// "Row 2 x Col 4".
 inline std::string grid_text(std::span<const std::string_view> names, const AxisValues& extents) {
   std::string text;
@@ -75,42 +87,69 @@ inline std::string grid_text(std::span<const std::string_view> names, const Axis
   return text;
 }
 
-/// "3 panels, two in flight: 6 broadcast, 3 gemm".
-template <class Schedule>
-std::string schedule_text(const Schedule& schedule) {
+/// "3 panels: 6 broadcast, 3 gemm".
+inline std::string schedule_text(const ProductSchedule& schedule) {
   index_t panels = 0;
-  std::vector<std::pair<StepKind, index_t>> kinds;
+  std::map<StepKind, index_t> steps;
   schedule.for_each([&](const Step& step) {
     if (step.kind == StepKind::gemm && step.last) ++panels;
-    auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& entry) { return entry.first == step.kind; });
-    if (found == kinds.end()) found = kinds.insert(found, {step.kind, 0});
-    ++found->second;
+    ++steps[step.kind];
   });
   std::string text = std::to_string(panels) + (panels == 1 ? " panel" : " panels");
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    text += (i == 0 ? ": " : ", ") + std::to_string(kinds[i].second) + " " + std::string(name_of(kinds[i].first));
+  for (const auto& [kind, count] : steps) {
+    text += (kind == steps.begin()->first ? ": " : ", ") + std::to_string(count) + " " + std::string(name_of(kind));
   }
   return text;
 }
 
-/// Runs the job on this rank of a grid of the given extents, and calls use(c) with the result, a DistTensor.
-/// Throws Error where a file, a shape or the count of what moved is wrong.
-template <class T, class Left, class Right, class Use>
-void multiply_files(RankContext& context, std::span<const int> extents, const Job& job, Report& report, const Use& use) {
+/// Runs the products of a job on this rank, and notes how long each took and what it moved. `reset` restores the old
+/// values of C, `product` multiplies. Throws Error where the count of what moved is not what the schedule predicts.
+inline void time_products(RankContext& context, const Job& job, const Moved& predicted, Report& report,
+                          const std::function<void()>& reset, const std::function<void()>& product) {
+  RankMoved& moved = report.ranks[static_cast<std::size_t>(context.rank())];
+  moved.predicted = predicted;
+  for (int i = 0; i < job.repeat; ++i) {
+    reset();
+    context.comm().barrier();
+    const Traffic before = context.comm().traffic();
+    const auto start = std::chrono::steady_clock::now();
+    product();
+    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
+    const Traffic traffic = context.comm().traffic() - before;
+    moved.counted = {traffic.messages, traffic.bytes};
+    if (moved.counted != predicted) {
+      throw Error("rank " + std::to_string(context.rank()) + " moved " + std::to_string(traffic.messages) +
+                  " messages and " + std::to_string(traffic.bytes) + " bytes, its schedule says " +
+                  std::to_string(predicted.messages) + " and " + std::to_string(predicted.bytes));
+    }
+    const index_t slowest = context.comm().agree(time.count());
+    if (context.rank() == 0) report.seconds.push_back(static_cast<double>(slowest) * 1e-9);
+  }
+}
+
+/// What a rank does with its block of the result: called on all ranks, with the block's global rectangle.
+template <class T>
+using Use = std::function<void(RankContext&, const Report&, Block, View<const T>)>;
+
+/// Runs the job on this rank of a grid of the given extents, lets `use` see the result, and writes it to job.output.
+template <class T, class Left, class Right>
+void multiply_files(RankContext& context, std::span<const int> extents, const Job& job, Report& report,
+                    const Use<T>& use) {
   const auto grid = make_grid_of<typename Left::grid_type>(context, extents);
-  const Operand<T, Left> left(grid, job.a, job.transpose_a);
-  const Operand<T, Right> right(grid, job.b, job.transpose_b);
+  const FileOperand<T, Left> left(grid, job.a, job.transpose_a);
+  const FileOperand<T, Right> right(grid, job.b, job.transpose_b);
   const auto a = left.view();
   const auto b = right.view();
 
-  // The rule of the two partitions gives the result's partition, ...
+  // The rule of the two partitions gives the partition of the result, ...
   using Rule = MatmulRule<Left, Right>;
   using Result = DistTensor<T, typename Rule::result, RankContext>;
   const Shape shape{a.shape.rows, b.shape.cols};
-  const Result c0 = job.c0.empty() ? Result(grid, shape) : load_npy<T, typename Rule::result>(grid, job.c0);
-  Result c = c0.clone();
+  std::optional<Result> c0;
+  if (!job.c0.empty()) c0.emplace(load_npy<T, typename Rule::result>(grid, job.c0));
+  Result c = c0 ? c0->clone() : Result(grid, shape);
 
-  // ... and the schedule that is run here, and priced and printed.
+  // ... and the schedule, which is executed, priced and printed.
   const ProductGeometry geometry{.m = shape.rows,
                                  .n = shape.cols,
                                  .k = a.shape.cols,
@@ -118,31 +157,18 @@ void multiply_files(RankContext& context, std::span<const int> extents, const Jo
                                  .b_units = b.units,
                                  .extents = grid.ranks().extents(),
                                  .coordinates = grid.ranks().coordinates()};
-  const auto schedule = Rule::schedule(geometry, job.options);
+  const ProductSchedule schedule = Rule::schedule(geometry, job.options);
   const Count price = job.alpha == 0 ? Count{} : count_of(schedule);  // alpha = 0 reads neither A nor B
-
-  RankMoved& moved = report.ranks[static_cast<std::size_t>(context.rank())];
-  moved.predicted = {price.messages, price.elements * static_cast<index_t>(sizeof(T))};
-  for (int i = 0; i < job.repeat; ++i) {
-    context.backend().copy(std::as_const(c0).local(), c.local());
-    context.comm().barrier();
-    const Traffic before = context.comm().traffic();
-    const auto start = std::chrono::steady_clock::now();
-    matmul_into(c, a, b, static_cast<T>(job.alpha), static_cast<T>(job.beta), job.options);
-    const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
-    const Traffic traffic = context.comm().traffic() - before;
-    moved.counted = {traffic.messages, traffic.bytes};
-    if (moved.counted != moved.predicted) {
-      throw Error("rank " + std::to_string(context.rank()) + " moved " + std::to_string(traffic.messages) +
-                  " messages and " + std::to_string(traffic.bytes) + " bytes, its schedule says " +
-                  std::to_string(moved.predicted.messages) + " and " + std::to_string(moved.predicted.bytes));
-    }
-    const index_t slowest = context.comm().agree(time.count());
-    if (context.rank() == 0) report.seconds.push_back(static_cast<double>(slowest) * 1e-9);
-  }
+  time_products(
+      context, job, {price.messages, price.elements * static_cast<index_t>(sizeof(T))}, report,
+      [&] {
+        if (c0) context.backend().copy(std::as_const(*c0).local(), c.local());
+      },
+      [&] { matmul_into(c, a, b, factor<T>(job.alpha), factor<T>(job.beta), job.options); });
 
   if (context.rank() == 0) {
     const std::span<const std::string_view> names(Left::grid_type::names);
+    report.algorithm = name_of(Rule::plan.plan.algorithm);
     report.strategy = layout_text(Left::layout, names) + " x " + layout_text(Right::layout, names) + " -> " +
                       layout_text(Rule::result::layout, names) + ", " + plan_text(Rule::plan, names);
     report.grid = grid_text(names, geometry.extents);
@@ -150,26 +176,24 @@ void multiply_files(RankContext& context, std::span<const int> extents, const Jo
     report.steps = steps_text(schedule, names, 40);
   }
   context.comm().barrier();  // every rank's entry of the report is there
-  use(std::as_const(c));
+  use(context, report, c.block(), std::as_const(c).local());
+  if (!job.output.empty()) save_npy(c, job.output);
 }
 
 /// Runs the job with scalar T under a policy on as many threads as the grid has ranks. Throws the first rank's error.
-template <class T, class Use>
-Report multiply_files(const AnyPolicy& policy, std::span<const int> extents, const Job& job, const Use& use) {
+template <class T>
+Report multiply_files(const AnyPolicy& policy, std::span<const int> extents, const Job& job, const Use<T>& use) {
   int ranks = 1;
   for (const int extent : extents) ranks *= extent;
   Report report(ranks);
   LaunchOptions launch;
   launch.deadline = std::chrono::hours(24);  // a rank may wait long for another one's product
-  std::visit(
-      [&]<class Left, class Right>(const Policy<Left, Right>&) {
-        launch_threads(ranks, launch, [&](ThreadComm comm) {
-          RankContext context(CountingComm(std::move(comm)));
-          multiply_files<T, Left, Right>(context, extents, job, report,
-                                         [&](const auto& c) { use(context, report, c); });
-        });
-      },
-      policy);
+  launch_threads(ranks, launch, [&](ThreadComm comm) {
+    RankContext context(CountingComm(std::move(comm)));
+    std::visit([&]<class Left, class Right>(
+                   const Policy<Left, Right>&) { multiply_files<T, Left, Right>(context, extents, job, report, use); },
+               policy);
+  });
   return report;
 }
 

@@ -14,6 +14,7 @@
 #include "partita/tensor/create.hpp"
 #include "partita/tensor/gather.hpp"
 #include "partita/tensor/npy.hpp"
+#include "partita/tensor/pending.hpp"
 
 namespace partita {
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -89,11 +90,14 @@ struct Pair {
   static constexpr bool b_transposed = TransposesB;
 };
 
+/// The elements of a matrix by their global index; not a template parameter, so that each pair compiles once.
+using Elements = std::function<double(index_t, index_t)>;
+
 /// The tensor that stores op(X) = f with partition P, itself or its transpose.
-template <class T, class P, bool Transposed, class Grid, class F>
-auto stored(const Grid& grid, Shape logical, F f) {
+template <class T, class P, bool Transposed, class Grid>
+auto stored(const Grid& grid, Shape logical, const Elements& f) {
   if constexpr (Transposed) {
-    return from_function<T, transposed_t<P>>(grid, logical.transposed(), [f](index_t i, index_t j) { return f(j, i); });
+    return from_function<T, transposed_t<P>>(grid, logical.transposed(), Elements([&f](index_t i, index_t j) { return f(j, i); }));
   } else {
     return from_function<T, P>(grid, logical, f);
   }
@@ -109,9 +113,9 @@ auto op(const X& x) {
 
 /// C = alpha·op(A)·op(B) + beta·C0 for a pair of the table, gathered on every rank. The functions give the elements
 /// of op(A), op(B) and C0.
-template <class T, class P, class Grid, class FA, class FB, class FC>
-Matrix<T> table_product(const Grid& grid, index_t m, index_t n, index_t k, FA fa, FB fb, FC fc, T alpha, T beta,
-                        const MatmulOptions& options = {}) {
+template <class T, class P, class Grid>
+Matrix<T> table_product(const Grid& grid, index_t m, index_t n, index_t k, const Elements& fa, const Elements& fb,
+                        const Elements& fc, T alpha, T beta, const MatmulOptions& options = {}) {
   const auto a = stored<T, typename P::a, P::a_transposed>(grid, {m, k}, fa);
   const auto b = stored<T, typename P::b, P::b_transposed>(grid, {k, n}, fb);
   auto c = from_function<T, typename P::result>(grid, {m, n}, fc);
@@ -141,31 +145,63 @@ void for_pairs_25d(F f) {
   f(Pair<SplitKLeft<>, SplitKRight<>>{});
 }
 
-/// Calls body(context, grid, pair) on each rank for every pair of the table on grids of these extents: 1-D over
-/// `tp` ranks, Row×Col of q×q, Depth×Row×Col of d×q×q. A size of 0 leaves these pairs out.
+/// A pair of the table on one rank of a grid, without its types: what a test calls is compiled once for each pair.
+struct TableProduct {
+  int rank = 0;
+  AxisValues coordinates{};
+  Layout a;  // as stored
+  Shape a_local;  // the block of A that this rank held in the last product
+  /// C = alpha·op(A)·op(B) + beta·C0, gathered on every rank.
+  std::function<Matrix<double>(index_t m, index_t n, index_t k, const Elements& a, const Elements& b,
+                               const Elements& c0, double alpha, double beta)>
+      multiply;
+};
+
+/// 1-D over `tp` ranks, Row×Col of q×q, Depth×Row×Col of d×q×q. A size of 0 leaves these pairs out.
 struct TableGrids {
   int tp = 0;
   int q_2d = 0;
   int q_25d = 0, d_25d = 0;
 };
-template <class Body>
-void for_table(TableGrids grids, Body body) {
+
+using TableBody = std::function<void(TableProduct&)>;
+
+template <class P, class Grid>
+void call_for_pair(const Grid& grid, const TableBody& body) {
+  TableProduct product;
+  product.rank = grid.context().rank();
+  product.coordinates = grid.ranks().coordinates();
+  product.a = P::a_transposed ? P::a::layout.transposed() : P::a::layout;
+  product.multiply = [&](index_t m, index_t n, index_t k, const Elements& fa, const Elements& fb, const Elements& fc,
+                         double alpha, double beta) {
+    const auto a = stored<double, typename P::a, P::a_transposed>(grid, {m, k}, fa);
+    const auto b = stored<double, typename P::b, P::b_transposed>(grid, {k, n}, fb);
+    auto c = from_function<double, typename P::result>(grid, {m, n}, fc);
+    product.a_local = a.local().shape();
+    matmul_into(c, op<P::a_transposed>(a), op<P::b_transposed>(b), alpha, beta);
+    return gather(c);
+  };
+  body(product);
+}
+
+/// Calls the body on each rank for every pair of the table.
+inline void for_table(TableGrids grids, const TableBody& body) {
   if (grids.tp > 0) {
     on_ranks(grids.tp, [&](ThreadContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, grids.tp);
-      for_pairs_1d([&](auto pair) { body(grid, pair); });
+      for_pairs_1d([&](auto pair) { call_for_pair<decltype(pair)>(grid, body); });
     });
   }
   if (grids.q_2d > 0) {
     on_ranks(grids.q_2d * grids.q_2d, [&](ThreadContext& context) {
       const auto grid = make_grid<Grid2D<>>(context, grids.q_2d, grids.q_2d);
-      for_pairs_2d([&](auto pair) { body(grid, pair); });
+      for_pairs_2d([&](auto pair) { call_for_pair<decltype(pair)>(grid, body); });
     });
   }
   if (grids.q_25d > 0) {
     on_ranks(grids.d_25d * grids.q_25d * grids.q_25d, [&](ThreadContext& context) {
       const auto grid = make_grid<Grid25D<>>(context, grids.d_25d, grids.q_25d, grids.q_25d);
-      for_pairs_25d([&](auto pair) { body(grid, pair); });
+      for_pairs_25d([&](auto pair) { call_for_pair<decltype(pair)>(grid, body); });
     });
   }
 }

@@ -58,6 +58,8 @@ constexpr void add_step(const Step& step, Count& count) {
       detail::count_parts(step, count);
       break;
     case StepKind::all_to_all_v:
+      count.elements += step.elements;
+      count.messages += step.messages;
       break;
     case StepKind::send_recv:
       if (step.source != step.self && n > 0) {

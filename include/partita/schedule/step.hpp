@@ -52,6 +52,7 @@ struct Parts {
 ///   all_reduce      `block` of C, summed on all ranks of the group
 ///   reduce_scatter  `block` of C summed, each rank keeping its part
 ///   all_gather      the parts of A or B, to all ranks
+///   all_to_all_v    every rank's part of C for every other; this rank receives `elements` from `messages` of them
 ///   send_recv       `block` to `root`, the same amount from `source`
 struct Step {
   StepKind kind = StepKind::gemm;
@@ -67,6 +68,8 @@ struct Step {
   Block block;
   Range k;
   Parts parts;
+  index_t elements = 0;
+  index_t messages = 0;
 };
 
 }  // namespace partita

@@ -57,13 +57,50 @@ void together(Comm& comm, const Work& work) {
   if (!objection.empty()) throw FileError(objection);
 }
 
-/// Whether this rank is the first of those that hold its block: at 0 along every axis that P does not name.
-template <class P, class Ctx>
-[[nodiscard]] bool holds_first_copy(const ProcessGrid<Ctx>& grid) {
+/// The file of load_npy, mapped on every rank.
+template <class Comm>
+[[nodiscard]] NpyFile open_npy(Comm& comm, const std::string& path) {
+  std::optional<NpyFile> file;
+  together(comm, [&] { file.emplace(path); });
+  return *std::move(file);
+}
+
+template <class T, class Comm>
+void read_npy(Comm& comm, const NpyFile& file, Block block, View<T> out) {
+  together(comm, [&] { file.read(block, out); });
+}
+
+/// Whether this rank is the first of those that hold its block: at 0 along every axis that the layout does not name.
+template <class Ctx>
+[[nodiscard]] bool holds_first_copy(const ProcessGrid<Ctx>& grid, const Layout& layout) {
   for (const int axis : grid.axes()) {
-    if (!P::layout.names(axis) && grid.coordinates()[static_cast<unsigned>(axis)] != 0) return false;
+    if (!layout.names(axis) && grid.coordinates()[static_cast<unsigned>(axis)] != 0) return false;
   }
   return true;
+}
+
+/// save_npy() of a tensor of `shape` whose rectangle `block` this rank writes, or nothing where `values` is empty.
+template <class T, class Comm>
+void write_npy(Comm& comm, const std::string& path, Shape shape, Block block, View<const T> values) {
+  const bool makes_file = comm.rank() == 0;
+  std::optional<NpyWriter> writer;
+  together(comm, [&] {
+    if (makes_file) writer.emplace(path, npy_type_of<T>(), shape);
+  });
+  std::uint64_t token = makes_file ? writer->token() : 0;
+  const index_t high = comm.agree(static_cast<index_t>(token >> 32));
+  const index_t low = comm.agree(static_cast<index_t>(token & 0xffffffffU));
+  token = static_cast<std::uint64_t>(high) << 32 | static_cast<std::uint64_t>(low);
+
+  together(comm, [&] {
+    if (values.empty()) return;
+    if (!makes_file) writer.emplace(NpyWriter::join(path, token));
+    writer->write(block, values);
+    if (!makes_file) writer->commit();
+  });
+  together(comm, [&] {
+    if (makes_file) writer->commit();
+  });
 }
 
 }  // namespace detail
@@ -79,10 +116,9 @@ template <NpyScalar T, class P, class G, class Ctx>
                                              Units units = {}) {
   static_assert(P::layout.partial.empty(), "load_npy(): a partition with a pending sum has no single decomposition");
   auto& comm = grid.context().comm();
-  std::optional<NpyFile> file;
-  detail::together(comm, [&] { file.emplace(path); });
-  DistTensor<T, P, Ctx> tensor(grid_as<typename P::grid_type>(grid), file->shape(), units);
-  detail::together(comm, [&] { file->read(tensor.block(), tensor.local()); });
+  const NpyFile file = detail::open_npy(comm, path);
+  DistTensor<T, P, Ctx> tensor(grid_as<typename P::grid_type>(grid), file.shape(), units);
+  detail::read_npy(comm, file, tensor.block(), tensor.local());
   return tensor;
 }
 
@@ -93,29 +129,12 @@ template <NpyScalar T, class P, class G, class Ctx>
 /// Communicates: five agreements.
 template <NpyScalar T, class P, class Ctx>
 void save_npy(const DistTensor<T, P, Ctx>& tensor, const std::string& path) {
-  static_assert(P::layout.partial.empty(), "save_npy(): the tensor is a pending sum; finish it with matmul<Result> first");
-  ProcessGrid<Ctx>& grid = tensor.grid().ranks();
-  auto& comm = grid.context().comm();
-  const bool makes_file = grid.context().rank() == 0;
-
-  std::optional<NpyWriter> writer;
-  detail::together(comm, [&] {
-    if (makes_file) writer.emplace(path, npy_type_of<T>(), tensor.shape());
-  });
-  std::uint64_t token = makes_file ? writer->token() : 0;
-  const index_t high = comm.agree(static_cast<index_t>(token >> 32));
-  const index_t low = comm.agree(static_cast<index_t>(token & 0xffffffffU));
-  token = static_cast<std::uint64_t>(high) << 32 | static_cast<std::uint64_t>(low);
-
-  detail::together(comm, [&] {
-    if (tensor.local().empty() || !detail::holds_first_copy<P>(grid)) return;
-    if (!makes_file) writer.emplace(NpyWriter::join(path, token));
-    writer->write(tensor.block(), tensor.local());
-    if (!makes_file) writer->commit();
-  });
-  detail::together(comm, [&] {
-    if (makes_file) writer->commit();
-  });
+  static_assert(P::layout.partial.empty(),
+                "save_npy(): the tensor is a pending sum; finish it with matmul<Result> first");
+  const ProcessGrid<Ctx>& grid = tensor.grid().ranks();
+  const bool writes = detail::holds_first_copy(grid, P::layout);
+  detail::write_npy<T>(grid.context().comm(), path, tensor.shape(), tensor.block(),
+                       writes ? tensor.local() : View<const T>());
 }
 
 }  // namespace partita

@@ -82,6 +82,14 @@ constexpr ProductSchedule summa(plan_product(Summa2D<>::layout, Summa2D<>::layou
 static_assert(count_of(summa).flops == 2 * 3 * 2 * 5);
 static_assert(count_of(summa).elements == 3 * 2 + 2 * 2);  // two k-panels of A and of B belong to others
 
+// Counts are 64 bits wide: a panel here has 5·10⁹ elements, more than fit an int.
+constexpr ProductSchedule large(
+    plan_product(Summa2D<>::layout, Summa2D<>::layout),
+    {.m = 200000, .n = 200000, .k = 200000, .a_units = {}, .b_units = {}, .extents = {2, 2}}, {.panel_width = 50000});
+static_assert(count_of(large).elements == index_t{20000000000});
+static_assert(count_of(large).flops == index_t{4000000000000000});
+static_assert(count_of(large).workspace == index_t{20000000000});
+
 }  // namespace
 
 TEST_CASE("every accepted pair of the 2401 gives the serial product") {

@@ -90,7 +90,7 @@ inline bool park(RankState& me, World::Clock::time_point deadline) {
 template <class Ready, class BlockedBy>
 void wait_until_ready(World& world, RankState& me, const char* name, Parked reason, Ready ready, BlockedBy blocked_by) {
   if (ready()) return;
-  const int spins = world.crowded() ? 0 : 200;
+  const int spins = world.crowded() ? 0 : 40;
   const int yields = world.crowded() ? 16 : 50;
   auto deadline = World::Clock::time_point::max();
   for (;;) {
