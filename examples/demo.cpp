@@ -78,11 +78,9 @@ bool run(const PolicyName& policy, const Row& row, bool exact) {
 int run(const std::string& directory) {
   const auto file = [&](const char* name) { return directory + "/" + name; };
   const std::string x = file("digits.npy");
-  const Row gram{"X^T X", {.a = x, .b = x, .c0 = {}, .transpose_a = true, .repeat = 5}, file("reference_xtx.npy")};
-  const Row similarity{
-      "X X^T", {.a = x, .b = x, .c0 = {}, .transpose_b = true, .repeat = 5}, file("reference_xxt.npy")};
-  const Row scores{
-      "X means", {.a = x, .b = file("digits_class_means.npy"), .c0 = {}, .repeat = 5}, file("reference_xmeans.npy")};
+  const Row gram{"X^T X", {.a = x, .b = x, .transpose_a = true, .repeat = 5}, file("reference_xtx.npy")};
+  const Row similarity{"X X^T", {.a = x, .b = x, .transpose_b = true, .repeat = 5}, file("reference_xxt.npy")};
+  const Row scores{"X means", {.a = x, .b = file("digits_class_means.npy"), .repeat = 5}, file("reference_xmeans.npy")};
 
   std::printf(
       "X: the handwritten digits, %s. 8 ranks, each a thread. Results beside NumPy's, stored with the data.\n\n",

@@ -22,12 +22,12 @@ using RankContext = Context<EigenBackend, CountingComm<ThreadComm>>;
 
 /// What to multiply, and how: C = alpha·op(A)·op(B) + beta·C0.
 struct Job {
-  std::string a, b, c0;  // .npy files; c0 may be empty: zeros
+  std::string a{}, b{}, c0{};  // .npy files; c0 may be empty: zeros
   bool transpose_a = false, transpose_b = false;
   double alpha = 1, beta = 0;
   int repeat = 1;
-  MatmulOptions options;
-  std::string output;  // where the result goes; may be empty
+  MatmulOptions options{};
+  std::string output{};  // where the result goes; may be empty
 };
 
 /// Messages and bytes that one rank moved in each product: as counted, and as its schedule predicts.

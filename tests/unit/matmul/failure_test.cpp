@@ -71,22 +71,22 @@ int live_threads() {
   return -1;
 }
 
-/// The products of one round: they sweep k, n and m, in panels of 2, and sum over ranks.
+/// The products of one round: they sweep k, m and n in panels of 2. No CHECK may hold a call here: it would keep what
+/// the call throws.
 void several_products(ThreadContext& context) {
   const auto grid = make_grid<Summa2D<2>>(context);
   const auto a = from_function<double, Summa2D<2>>(grid, {9, 8}, fill_a);
   const auto b = from_function<double, Summa2D<2>>(grid, {8, 7}, fill_b);
   const MatmulOptions narrow{.panel_width = 2};
-  CHECK(same_bits(gather(matmul(a, b, narrow)), serial_product<double>(9, 7, 8, fill_a, fill_b)));
-  CHECK(same_bits(gather(matmul(transposed(a), matmul(a, b, narrow), narrow)),
-                  serial_product<double>(8, 7, 9, [](index_t i, index_t j) { return fill_a(j, i); },
-                                         [&](index_t i, index_t j) {
-                                           double sum = 0;
-                                           for (index_t l = 0; l < 8; ++l) sum += static_cast<double>(fill_a(i, l) * fill_b(l, j));
-                                           return sum;
-                                         })));
-  CHECK(gather(matmul(a, transposed(a), narrow)).shape == Shape{9, 9});
+  const auto c = matmul(a, b, narrow);
+  const auto d = gather(matmul(transposed(a), c, narrow));
+  const auto e = gather(matmul(a, transposed(a), narrow));
+  const auto whole = gather(c);
   context.comm().barrier();
+  CHECK(same_bits(whole, serial_product<double>(9, 7, 8, fill_a, fill_b)));
+  const auto a_transposed = [](index_t i, index_t j) { return fill_a(j, i); };
+  CHECK(same_bits(d, serial_product<double>(8, 7, 9, a_transposed, whole)));
+  CHECK(same_bits(e, serial_product<double>(9, 9, 8, fill_a, a_transposed)));
 }
 
 TEST_CASE("F05: a rank that throws inside a product frees its peers, and the next launch works") {
@@ -98,7 +98,7 @@ TEST_CASE("F05: a rank that throws inside a product frees its peers, and the nex
     if (context.rank() == 2) operations = static_cast<int>(sink.events.size());
   });
   CAPTURE(operations);
-  CHECK(operations > 60);
+  CHECK(operations > 40);
   const int threads_before = live_threads();
   const int repeats = operations > 100 ? operations : 100;
   for (int repeat = 0; repeat < repeats; ++repeat) {
