@@ -2,6 +2,9 @@
 // The ranks of a grid at run time: coordinates, and one sub-communicator for each set of axes that is used.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -112,6 +115,10 @@ inline std::string rank_product(std::span<const std::string_view> names, const A
   return std::to_string(product) + " ranks (" + factors + ")";
 }
 
+struct Unnamed {
+  std::string operator()(const AxisValues&) const { return {}; }
+};
+
 /// Agrees on one verdict: `mine` is empty where this rank has no objection. The text of the highest rank that objects
 /// cannot travel in a number, so peers learn which rank it was and throw the same type.
 template <class E, class Comm>
@@ -124,11 +131,12 @@ void agree_or_throw(Comm& comm, const std::string& mine, const std::string& subj
 
 }  // namespace detail
 
-/// Arranges the ranks of `context` in the grid type G, whose extents are all fixed.
+/// Arranges the ranks of `context` in the grid type G; its dynamic extents are given in order. `name(extents)` is what
+/// messages call it, where that is not empty.
 /// Errors: GridError on all ranks, where the number of ranks is not the product of the extents.
-/// Communicates: one agreement.
-template <class G, class Ctx>
-[[nodiscard]] GridHandle<G, Ctx> make_grid_of(Ctx& context, std::span<const int> run_time_extents) {
+/// Communicates: three agreements.
+template <class G, class Ctx, class Name = detail::Unnamed>
+[[nodiscard]] GridHandle<G, Ctx> make_grid_of(Ctx& context, std::span<const int> run_time_extents, Name name = {}) {
   AxisValues extents{};
   std::size_t given = 0;
   std::string objection;
@@ -140,27 +148,28 @@ template <class G, class Ctx>
       ++given;
     }
     extents[static_cast<unsigned>(a)] = extent;
-    if (extent < 1 || product > (index_t{1} << 31)) {
-      objection = "GridError: " + detail::grid_text(G::names, extents) + ": every axis needs an extent of at least 1";
-    }
-    product *= extent;
+    if (product <= std::numeric_limits<int>::max()) product *= extent;
   }
+  std::string subject = name(extents);
+  if (subject.empty()) subject = detail::grid_text(G::names, extents);
   if (given != run_time_extents.size()) {
     objection = "GridError: " + std::to_string(run_time_extents.size()) + " extents given for a grid with " +
                 std::to_string(given) + " dynamic axes";
-  } else if (objection.empty() && product != context.size()) {
-    objection = "GridError: " + detail::grid_text(G::names, extents) + " needs " +
-                detail::rank_product(G::names, extents) + ", the communicator has " + std::to_string(context.size());
+  } else if (*std::min_element(extents.begin(), extents.begin() + G::axis_count) < 1) {
+    objection = "GridError: " + subject + ": every axis needs an extent of at least 1";
+  } else if (product != context.size()) {
+    objection = "GridError: " + subject + " needs " + detail::rank_product(G::names, extents) +
+                ", the communicator has " + std::to_string(context.size());
   }
-  detail::agree_or_throw<GridError>(context.comm(), objection,
-                                    "GridError: a grid of " + std::to_string(context.size()) + " ranks");
+  detail::agree_or_throw<GridError>(context.comm(), objection, "GridError: " + subject);
   // Ranks that ask for different extents of the same product would wait for each other for ever.
-  index_t code = 0;
-  for (int a = 0; a < G::axis_count; ++a) code = code * 1000003 + extents[static_cast<unsigned>(a)];
-  code &= (index_t{1} << 60) - 1;
+  std::uint64_t mixed = 0;
+  for (int a = 0; a < G::axis_count; ++a) {
+    mixed = mixed * 1000003U + static_cast<std::uint64_t>(extents[static_cast<unsigned>(a)]);
+  }
+  const auto code = static_cast<index_t>(mixed >> 4);
   if (context.comm().agree(code) != -context.comm().agree(-code)) {
-    throw GridError("GridError: the ranks ask for different extents; this one for " +
-                    detail::grid_text(G::names, extents));
+    throw GridError("GridError: the ranks ask for different extents; this one for " + subject);
   }
   return GridHandle<G, Ctx>(std::make_shared<ProcessGrid<Ctx>>(context, G::names, extents));
 }

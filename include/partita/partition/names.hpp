@@ -43,6 +43,18 @@ namespace partita {
   return {};
 }
 
+/// "Summa25D<2,3>": the policy as it is written in code, with the extents of its grid; empty where it has no name.
+[[nodiscard]] inline std::string policy_text(const Layout& layout, std::span<const std::string_view> names,
+                                             const AxisValues& extents) {
+  const std::string_view name = policy_name(layout, names);
+  if (name.empty() || name.ends_with(")")) return {};
+  const auto number = [&](std::size_t axis) { return std::to_string(extents[axis]); };
+  const std::string arguments = names.size() == 1   ? number(0)
+                                : names.size() == 2 ? number(0) + "," + number(1)
+                                                    : number(1) + "," + number(0);  // q, d
+  return std::string(name) + "<" + arguments + ">";
+}
+
 /// "Summa2D", or "{rows over Row; columns over Col, Depth; partial over Tp}" where the layout has no name.
 [[nodiscard]] inline std::string layout_text(const Layout& layout, std::span<const std::string_view> names) {
   if (const std::string_view name = policy_name(layout, names); !name.empty()) return std::string(name);

@@ -4,22 +4,29 @@
 
 #include <array>
 #include <concepts>
+#include <string>
 #include <utility>
 
+#include "partita/partition/names.hpp"
 #include "partita/tensor/dist_tensor.hpp"
 #include "partita/tensor/random.hpp"
 
 namespace partita {
 
 namespace detail {
+
+/// The grid type that X is or stands on, and what messages call it.
 template <class X>
 struct GridTypeOf {
   using type = typename X::grid_type;
+  static std::string name(const AxisValues& extents) { return policy_text(X::layout, type::names, extents); }
 };
 template <class... Axes>
 struct GridTypeOf<Grid<Axes...>> {
   using type = Grid<Axes...>;
+  static std::string name(const AxisValues&) { return {}; }
 };
+
 }  // namespace detail
 
 /// Arranges the ranks of `context` as the grid of X: a Grid, or a partition (make_grid<Summa2D<2, 2>>(context)). The
@@ -29,7 +36,7 @@ template <class X, class Ctx, std::same_as<int>... Extents>
 [[nodiscard]] auto make_grid(Ctx& context, Extents... extents) {
   using G = typename detail::GridTypeOf<X>::type;
   const std::array<int, sizeof...(Extents)> given{extents...};
-  return make_grid_of<G, Ctx>(context, given);
+  return make_grid_of<G, Ctx>(context, given, detail::GridTypeOf<X>::name);
 }
 
 /// The handle on the same ranks with the extents of another type of the same grid: fixed for dynamic, or back.
