@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# partita::kernels: the library with its local products compiled once. The units are generated, one for each scalar.
-# PARTITA_COMPILED_KERNELS tells backend/eigen.hpp to declare these products instead of including Eigen.
+# partita::kernels: the library with its products compiled once. The units are generated, one for each scalar.
+# PARTITA_COMPILED_KERNELS tells backend/eigen.hpp and partita.hpp to declare what these units instantiate; Eigen is then
+# not included.
 
 set(kernel_scalars "float" "double" "std::complex<float>" "std::complex<double>")
 
@@ -10,12 +11,12 @@ foreach(scalar IN LISTS kernel_scalars)
   string(REGEX REPLACE "^std__|_$" "" name "${name}")
   set(unit "${PROJECT_BINARY_DIR}/kernels/gemm_${name}.cpp")
   file(CONFIGURE OUTPUT "${unit}" @ONLY CONTENT [[
-// Generated: the local product of one scalar.
-#include <complex>
-
+// Generated: the local product of one scalar, and the executor of products among threads.
 #include "partita/backend/eigen_gemm.hpp"
+#include "partita/partita.hpp"
 
 PARTITA_INSTANTIATE_EIGEN_GEMM(@scalar@);
+PARTITA_INSTANTIATE_PRODUCT(@scalar@, partita::ThreadContext);
 ]])
   list(APPEND kernel_units "${unit}")
 endforeach()

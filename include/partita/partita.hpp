@@ -22,3 +22,11 @@ namespace partita {
 using ThreadContext = Context<EigenBackend, ThreadComm>;
 
 }  // namespace partita
+
+#ifdef PARTITA_COMPILED_KERNELS
+// Instantiated in the library partita::kernels.
+extern PARTITA_INSTANTIATE_PRODUCT(float, partita::ThreadContext);
+extern PARTITA_INSTANTIATE_PRODUCT(double, partita::ThreadContext);
+extern PARTITA_INSTANTIATE_PRODUCT(std::complex<float>, partita::ThreadContext);
+extern PARTITA_INSTANTIATE_PRODUCT(std::complex<double>, partita::ThreadContext);
+#endif

@@ -118,9 +118,16 @@ struct StoredOperand {
 template <class T, class Ctx>
 CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
   using Acc = accumulate_t<T>;
-  const ProductGeometry geometry{
-      c.m, c.n, c.k, c.a_units, c.b_units, grid.extents(), grid.coordinates(), is_storage_only_v<T>};
-  const MatmulOptions options = fit_workspace(c.plan, geometry, c.options, static_cast<index_t>(sizeof(Acc)));
+  const ProductGeometry geometry{c.m,
+                                 c.n,
+                                 c.k,
+                                 c.a_units,
+                                 c.b_units,
+                                 grid.extents(),
+                                 grid.coordinates(),
+                                 is_storage_only_v<T>,
+                                 static_cast<index_t>(sizeof(Acc))};
+  const MatmulOptions options = fit_workspace(c.plan, geometry, c.options);
   const ProductSchedule schedule(c.plan, geometry, options);
 
   const Block a_block = block_of(c.a, {c.m, c.k}, c.a_units, grid.extents(), grid.coordinates());

@@ -64,6 +64,7 @@ class Executor {
       const auto lookahead = static_cast<std::size_t>(schedule_.options().lookahead);
       for (auto& ring : incoming_) ring.resize(lookahead);
       outgoing_.resize(lookahead);
+      make_communicators();
       schedule_.for_each([this](const Step& step) { perform(step); });
       land_all();
       for (const AxisList& axes : lent_) call_.grid->comm(axes).drain();
@@ -91,6 +92,19 @@ class Executor {
     return ring[static_cast<std::size_t>(panel) % ring.size()];
   }
   Outgoing& outgoing(index_t panel) { return outgoing_[static_cast<std::size_t>(panel) % outgoing_.size()]; }
+
+  /// A grid makes a sub-communicator at its first use, collectively over all ranks. The steps of ranks whose part of
+  /// the swept dimension is empty use fewer, so all that the plan names are made here, in the plan's order.
+  void make_communicators() {
+    const ProductPlan& product = schedule_.frame().product();
+    for (const AxisList& axes :
+         {product.plan.incoming_a, product.plan.incoming_b, product.plan.outgoing, product.finish.all_reduce}) {
+      if (!axes.empty()) static_cast<void>(call_.grid->comm(axes));
+    }
+    for (const int axis : product.finish.scatter_rows + product.finish.scatter_cols) {
+      static_cast<void>(call_.grid->comm(AxisList{axis}));
+    }
+  }
 
   void perform(const Step& step) {
     switch (step.kind) {

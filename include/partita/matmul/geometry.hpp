@@ -35,6 +35,8 @@ struct ProductGeometry {
   AxisValues coordinates{};
   /// Whether the scalar is a 16-bit storage type, whose sums are carried in fp32.
   bool widened = false;
+  /// Bytes of one element of scratch memory: of the type in which sums are carried.
+  index_t scratch_bytes = 8;
 };
 
 }  // namespace partita

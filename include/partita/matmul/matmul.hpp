@@ -7,7 +7,6 @@
 
 #include "partita/matmul/check.hpp"
 #include "partita/matmul/rule.hpp"
-#include "partita/matmul/workspace.hpp"
 #include "partita/tensor/create.hpp"
 
 namespace partita {
@@ -75,7 +74,8 @@ ProductGeometry geometry_of(const A& a, const B& b) {
           .b_units = b.units,
           .extents = grid.extents(),
           .coordinates = grid.coordinates(),
-          .widened = is_storage_only_v<typename A::value_type>};
+          .widened = is_storage_only_v<typename A::value_type>,
+          .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>))};
 }
 
 template <class A, class B>
@@ -85,27 +85,14 @@ void check_operands(const A& a, const B& b) {
   check_units(shapes_of(a, b), A::partition::layout.cols, B::partition::layout.rows);
 }
 
-/// The schedule that this rank runs for a product of two views.
-template <class Rule, class A, class B>
-auto schedule_of(const A& a, const B& b, const MatmulOptions& options) {
-  const ProductGeometry geometry = geometry_of(a, b);
-  MatmulOptions fitted = options;
-  if constexpr (requires { Rule::plan; }) {
-    fitted = fit_workspace(Rule::plan, geometry, options,
-                           static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)));
-  }
-  return Rule::schedule(geometry, fitted);
-}
-
 template <class Rule, class C, class A, class B>
 void multiply_views(C& c, const A& a, const B& b, accumulate_t<typename A::value_type> alpha,
                     accumulate_t<typename A::value_type> beta, const MatmulOptions& options) {
   using T = typename A::value_type;
   using Ctx = typename A::context_type;
-  const auto schedule = schedule_of<Rule>(a, b, options);
   const ProductCall<T, typename C::value_type, Ctx> call{&a.grid.ranks(), operand_of(a), operand_of(b), a.block(),
                                                          b.block(),       c.local(),     alpha,         beta};
-  Rule::execute(call, schedule);
+  Rule::run(call, geometry_of(a, b), options);
 }
 
 }  // namespace detail

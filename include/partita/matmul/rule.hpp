@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "partita/matmul/executor.hpp"
 #include "partita/matmul/refusal.hpp"
+#include "partita/matmul/run.hpp"
 
 namespace partita {
 
@@ -48,12 +48,12 @@ struct DerivedRule {
   /// One rank's steps.
   [[nodiscard]] static constexpr ProductSchedule schedule(const ProductGeometry& geometry,
                                                           const MatmulOptions& options) {
-    return ProductSchedule(plan, geometry, options);
+    return schedule_product(plan, geometry, options);
   }
   /// Runs them. Pre: shapes, grids and aliasing are checked.
   template <class T, class Out, class Ctx>
-  static void execute(const ProductCall<T, Out, Ctx>& call, const ProductSchedule& schedule) {
-    partita::execute(call, schedule);
+  static void run(const ProductCall<T, Out, Ctx>& call, const ProductGeometry& geometry, const MatmulOptions& options) {
+    run_product(call, plan, geometry, options);
   }
 };
 
@@ -61,7 +61,7 @@ struct DerivedRule {
 ///   result                          the partition of the product
 ///   valid                           true
 ///   schedule(geometry, options)     one rank's steps: for_each(f) and workspace(), see schedule/count.hpp
-///   execute(call, schedule)         runs exactly these steps
+///   run(call, geometry, options)    runs exactly these steps
 /// and is used wherever no other result is asked for; matmul() checks shapes and aliasing before it.
 template <class L, class R>
 struct MatmulRule : DerivedRule<L, R> {};

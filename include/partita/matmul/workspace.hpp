@@ -13,7 +13,7 @@ namespace partita {
 /// first rank along every axis holds the largest blocks, so all ranks find the same width without traffic.
 /// Errors: ArgumentError for a width or lookahead below 1; CapacityError where panels of one element still need more.
 [[nodiscard]] constexpr MatmulOptions fit_workspace(const ProductPlan& product, ProductGeometry geometry,
-                                                    MatmulOptions options, index_t element_bytes) {
+                                                    MatmulOptions options) {
   if (options.panel_width < 1 || options.lookahead < 1) {
     throw ArgumentError("ArgumentError: matmul with panel width " + std::to_string(options.panel_width) +
                         " and lookahead " + std::to_string(options.lookahead) + "; both must be at least 1");
@@ -22,7 +22,7 @@ namespace partita {
   const auto bytes = [&](index_t width) {
     MatmulOptions narrowed = options;
     narrowed.panel_width = width;
-    return ProductSchedule(product, geometry, narrowed).workspace() * element_bytes;
+    return ProductSchedule(product, geometry, narrowed).workspace() * geometry.scratch_bytes;
   };
   if (bytes(options.panel_width) <= options.workspace_bytes) return options;
   index_t fits = 0;

@@ -100,8 +100,8 @@ struct partita::MatmulRule<partita::Summa2D<Q, Q>, partita::Summa2D<Q, Q>> {
     return {ProductFrame(plan_product(result::layout, result::layout), geometry)};
   }
   template <class T, class Out, class Ctx>
-  static void execute(const ProductCall<T, Out, Ctx>& call, const user::CannonSchedule& schedule) {
-    user::run_cannon(call, schedule);
+  static void run(const ProductCall<T, Out, Ctx>& call, const ProductGeometry& geometry, const MatmulOptions& options) {
+    user::run_cannon(call, schedule(geometry, options));
   }
 };
 
@@ -124,7 +124,7 @@ void multiply(Shape a_shape, index_t n, float alpha, float beta) {
     matmul_into(c, a, b, alpha, beta);
     const Traffic moved = context.comm().traffic() - before;
 
-    const auto schedule = detail::schedule_of<MatmulRule<P, P>>(a.view(), b.view(), {});
+    const auto schedule = MatmulRule<P, P>::schedule(detail::geometry_of(a.view(), b.view()), {});
     const Count count = count_of(schedule);
     CHECK(count.elements == moved.elements);
     CHECK(count.messages == moved.messages);
