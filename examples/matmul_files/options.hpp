@@ -33,7 +33,7 @@ struct GridOptions {
 
 inline constexpr int most_ranks = 1024;
 
-/// "2 (q 1, d 2)": every q, d with d·q·q = ranks.
+/// "--q 1 --d 8 or --q 2 --d 2": every q, d with d·q·q = ranks.
 inline std::string layers_text(int ranks) {
   std::string text;
   for (int q = 1; q * q <= ranks; ++q) {

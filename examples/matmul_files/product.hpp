@@ -114,6 +114,7 @@ inline void time_products(RankContext& context, const Job& job, const Moved& pre
     const Traffic before = context.comm().traffic();
     const auto start = std::chrono::steady_clock::now();
     product();
+    context.comm().barrier();  // ranks may outnumber cores: one that starts late is waited for
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
     const Traffic traffic = context.comm().traffic() - before;
     moved.counted = {traffic.messages, traffic.bytes};

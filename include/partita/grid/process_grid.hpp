@@ -110,7 +110,8 @@ inline std::string rank_product(std::span<const std::string_view> names, const A
   std::string factors;
   for (std::size_t a = 0; a < names.size(); ++a) {
     product *= extents[a];
-    factors += (a == 0 ? "" : "*") + std::to_string(extents[a]);
+    if (a > 0) factors += '*';
+    factors += std::to_string(extents[a]);
   }
   return std::to_string(product) + " ranks (" + factors + ")";
 }

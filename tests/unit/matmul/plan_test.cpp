@@ -119,3 +119,30 @@ TEST_CASE("every accepted pair of the 2401 gives the serial product") {
   INFO(failures.text());
   CHECK(failures.count() == 0);
 }
+
+TEST_CASE(
+    "the first product on a grid needs no other: every accepted pair on a grid of its own, sizes below the grid") {
+  Failures failures;
+  on_grid<CountedContext>({2, 2, 2}, [&](ProcessGrid<CountedContext>& ranks) {
+    std::uint64_t seed = 0;
+    for (const Layout& a : layouts) {
+      for (const Layout& b : layouts) {
+        ProductCase c;
+        c.a = a;
+        c.b = b;
+        c.plan = plan_product(a, b);
+        if (!c.plan.valid()) continue;
+        c.seed = ++seed;
+        c.m = seed % 2 == 0 ? 1 : 3;
+        c.n = seed % 3 == 0 ? 3 : 1;
+        c.k = seed % 5 == 0 ? 0 : 1;
+        // Some ranks have nothing to sweep here; sub-communicators must come into being all the same.
+        ProcessGrid<CountedContext> fresh(ranks.context(), names_25d, ranks.extents());
+        const CaseResult found = run_case<float>(fresh, c);
+        if (!found.failure.empty()) failures.add(describe(c, names_25d) + ": " + found.failure);
+      }
+    }
+  });
+  INFO(failures.text());
+  CHECK(failures.count() == 0);
+}
