@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "partita/base/axis_list.hpp"
+#include "partita/comm/agree.hpp"
 #include "partita/comm/concepts.hpp"
 #include "partita/context.hpp"
 #include "partita/grid/axis.hpp"
@@ -120,16 +121,6 @@ struct Unnamed {
   std::string operator()(const AxisValues&) const { return {}; }
 };
 
-/// Agrees on one verdict: `mine` is empty where this rank has no objection. The text of the highest rank that objects
-/// cannot travel in a number, so peers learn which rank it was and throw the same type.
-template <class E, class Comm>
-void agree_or_throw(Comm& comm, const std::string& mine, const std::string& subject) {
-  const index_t objector = comm.agree(mine.empty() ? -1 : comm.rank());
-  if (objector < 0) return;
-  if (!mine.empty()) throw E(mine);
-  throw E(subject + ": refused on all ranks, because rank " + std::to_string(objector) + " could not build its part");
-}
-
 }  // namespace detail
 
 /// Arranges the ranks of `context` in the grid type G; its dynamic extents are given in order. `name(extents)` is what
@@ -162,7 +153,7 @@ template <class G, class Ctx, class Name = detail::Unnamed>
     objection = "GridError: " + subject + " needs " + detail::rank_product(G::names, extents) +
                 ", the communicator has " + std::to_string(context.size());
   }
-  detail::agree_or_throw<GridError>(context.comm(), objection, "GridError: " + subject);
+  detail::agree_or_throw<GridError>(context.comm(), objection);
   // Ranks that ask for different extents of the same product would wait for each other for ever.
   std::uint64_t mixed = 0;
   for (int a = 0; a < G::axis_count; ++a) {

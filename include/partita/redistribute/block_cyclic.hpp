@@ -212,7 +212,7 @@ void agree_on_array(Comm& comm, const BlockCyclic& array, const void* local, ind
     }
   }
   if (!objection.empty()) objection = "ShapeError: " + objection;
-  agree_or_throw<ShapeError>(comm, objection, "ShapeError: a block-cyclic array");
+  agree_or_throw<ShapeError>(comm, objection);
 }
 
 }  // namespace detail

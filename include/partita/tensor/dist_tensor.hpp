@@ -141,12 +141,7 @@ class DistTensor {
     constexpr index_t bias = index_t{1} << 62;
     const index_t largest = context().comm().agree(objection.empty() ? shape_code() : bias + context().rank());
     const index_t least = -context().comm().agree(-shape_code());
-    if (largest >= bias) {
-      if (objection.empty()) {
-        objection = "ShapeError: " + asked + ": rank " + std::to_string(largest - bias) + " could not build its block";
-      }
-      throw ShapeError(objection);
-    }
+    if (largest >= bias) throw ShapeError(detail::agree_on_objection(context().comm(), objection));
     if (largest != least) {
       throw ShapeError("ShapeError: the ranks disagree about a tensor's shape or units; this one has " + asked);
     }
@@ -173,8 +168,7 @@ class DistTensor {
     } catch (const std::exception& error) {  // agreed below: peers must not go on into a collective alone
       objection = error.what();
     }
-    detail::agree_or_throw<CapacityError>(context().comm(), objection,
-                                          "CapacityError: DistTensor of " + to_string(shape_));
+    detail::agree_or_throw<CapacityError>(context().comm(), objection);
     local_ = View<T>(reinterpret_cast<T*>(memory_.get()), mine.shape());
     identity_ = context().next_identity();
     registration_ = context().enter(local_.data, spanned_bytes(), identity_);

@@ -75,7 +75,7 @@ template <class P, class T, class G, class Ctx>
     objection = "ShapeError: scatter() of a matrix of " + to_string(shape) + ", rank " + std::to_string(root) +
                 " holds one of " + to_string(whole.shape());
   }
-  detail::agree_or_throw<ShapeError>(grid.context().comm(), objection, "ShapeError: scatter()");
+  detail::agree_or_throw<ShapeError>(grid.context().comm(), objection);
   const std::vector<Block> blocks = detail::blocks_by_rank<P>(grid, shape, units, false);
   std::vector<View<const T>> sends(blocks.size());
   std::vector<View<T>> receives(blocks.size());

@@ -16,32 +16,6 @@ namespace partita {
 
 namespace detail {
 
-/// The objection of the highest rank that has one, the same text on all ranks; empty where nobody objects. Texts
-/// travel in agreements, seven bytes each, so that a file's failure is told alike by every communicator.
-/// Communicates: one agreement; where a rank objects, a further one for each seven bytes of its text.
-template <class Comm>
-[[nodiscard]] std::string agree_on_objection(Comm& comm, const std::string& mine) {
-  const index_t objector = comm.agree(mine.empty() ? -1 : comm.rank());
-  if (objector < 0) return {};
-  const bool speaks = objector == comm.rank();
-  const index_t length = comm.agree(speaks ? static_cast<index_t>(mine.size()) : -1);
-  std::string text;
-  for (index_t at = 0; at < length; at += 7) {
-    index_t word = -1;
-    if (speaks) {
-      word = 0;
-      for (index_t i = at; i < at + 7; ++i) {
-        const char c = i < length ? mine[static_cast<std::size_t>(i)] : '\0';
-        word = word * 256 + static_cast<unsigned char>(c);
-      }
-    }
-    word = comm.agree(word);
-    for (int shift = 48; shift >= 0; shift -= 8) text += static_cast<char>(static_cast<unsigned char>(word >> shift));
-  }
-  text.resize(static_cast<std::size_t>(length));
-  return text;
-}
-
 /// Calls work() on this rank. Where that throws on any rank, every rank throws FileError with the same text.
 /// Communicates: an agreement (see agree_on_objection).
 template <class Comm, class Work>

@@ -73,6 +73,10 @@ class PanelBoardHandle {
     return slot(number).posted.load(std::memory_order_acquire) != number + 1;
   }
 
+  /// Whether this rank still reads a panel that long ago; its slot could never be free for the next.
+  [[nodiscard]] bool lags(std::uint64_t next) const noexcept {
+    return std::any_of(reading_.begin(), reading_.end(), [next](auto n) { return next - n >= PanelBoard::slots; });
+  }
   /// As peer: from the call that asks for the panel to its release.
   void expect(std::uint64_t number) { reading_.push_back(number); }
   [[nodiscard]] const PanelSlot* find(std::uint64_t number) const noexcept {

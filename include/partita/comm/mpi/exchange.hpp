@@ -52,8 +52,8 @@ class MpiBroadcast final : public MpiTask {
 template <class T>
 class MpiExchange final : public MpiTask {
  public:
-  MpiExchange(const char* name, std::shared_ptr<MpiGroup> group, int tag)
-      : MpiTask(name), group_(std::move(group)), transfers_(*group_), tag_(tag) {}
+  MpiExchange(const char* task_name, std::shared_ptr<MpiGroup> group, int tag)
+      : MpiTask(task_name), group_(std::move(group)), transfers_(*group_), tag_(tag) {}
 
   void receive(View<T> to, int peer) {
     if (to.empty()) return;

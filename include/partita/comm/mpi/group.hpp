@@ -2,13 +2,18 @@
 // One MPI communicator of a world: its members, their nodes, and the numbers of its operations.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "partita/comm/mpi/board.hpp"
-#include "partita/comm/mpi/world.hpp"
+#include "partita/comm/mpi/control.hpp"
 
 namespace partita::detail {
 
@@ -51,7 +56,8 @@ struct MpiGroup {
   std::uint64_t operations = 0;    // begun so far; the same on all members
   std::uint64_t panels = 0;        // likewise
   int loans = 0;                   // panels of this rank that are not yet released
-  int loans_unposted = 0;          // of these, the ones that wait for their slot
+  std::uint64_t loans_on_board = 0;  // begun so far by this rank; and those that have got their slot
+  std::uint64_t loans_posted = 0;
 
  private:
   void find_members() {
@@ -86,11 +92,7 @@ struct MpiGroup {
       board_memory = PanelBoardHandle::make(world->arena());
       if (board_memory) place = board_memory.get() - segment(rank);
     }
-    std::vector<index_t> places(static_cast<std::size_t>(size));
-    MPI_Request request = MPI_REQUEST_NULL;
-    mpi_check(MPI_Iallgather(&place, 1, MPI_INT64_T, places.data(), 1, MPI_INT64_T, comm, &request), "MPI_Iallgather");
-    world->wait_until("split", [&request] { return MpiWorld::test(request); });
-    place = places[static_cast<std::size_t>(maker)];
+    place = control_gather(*world, comm, size, "split", place)[static_cast<std::size_t>(maker)];
     if (place < 0 || mates < 2) return;
     board.join(std::launder(reinterpret_cast<PanelBoard*>(segment(maker) + place)), mates);
     board_members = static_cast<std::uint64_t>(mates);
@@ -105,14 +107,32 @@ struct MpiGroup {
     reclaim();
   }
   void reclaim() noexcept {
-    std::erase_if(world->retired_boards, [](const auto& board) {
-      const auto* left = &std::launder(reinterpret_cast<PanelBoard*>(board.memory.get()))->left;
-      return left->load(std::memory_order_acquire) == board.members;
+    std::erase_if(world->retired_boards, [](const auto& old) {
+      const auto* left = &std::launder(reinterpret_cast<PanelBoard*>(old.memory.get()))->left;
+      return left->load(std::memory_order_acquire) == old.members;
     });
   }
 
   Memory board_memory;
   std::uint64_t board_members = 0;
 };
+
+[[nodiscard]] inline std::shared_ptr<MpiWorld> make_world(MPI_Comm user, const MpiOptions& options) {
+  if (!mpi_usable()) {
+    throw ArgumentError("ArgumentError: MpiComm before MPI_Init or after MPI_Finalize; make an MpiRuntime first");
+  }
+  if (options.deadline <= std::chrono::milliseconds(0) || options.chunk < 1) {
+    throw ArgumentError("ArgumentError: MpiComm with a deadline of " + std::to_string(options.deadline.count()) +
+                        " ms and chunks of " + std::to_string(options.chunk) + " elements; both need at least 1");
+  }
+  return std::make_shared<MpiWorld>(user, options);
+}
+
+/// The group of all ranks of the world. Collective.
+[[nodiscard]] inline std::shared_ptr<MpiGroup> make_group(std::shared_ptr<MpiWorld> world) {
+  MPI_Comm made = MPI_COMM_NULL;
+  mpi_check(MPI_Comm_dup(world->comm(), &made), "MPI_Comm_dup");
+  return std::make_shared<MpiGroup>(std::move(world), made);
+}
 
 }  // namespace partita::detail

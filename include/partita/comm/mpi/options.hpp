@@ -24,8 +24,9 @@ struct MpiStatistics {
   index_t sends = 0;       // MPI messages, the chunks of one message counted singly
   index_t receives = 0;    // likewise
   index_t broadcasts = 0;  // likewise
-  index_t panels_in_place = 0;
-  index_t panels_copied = 0;
+  index_t panels_in_place = 0;  // of others, read in the window
+  index_t panels_copied = 0;    // of others, received in the own buffer
+  index_t loans_staged = 0;     // own ones that lie outside the window and were copied there
 };
 
 }  // namespace partita

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -112,8 +113,8 @@ class RankOrderedSum {
 template <class T>
 class MpiReduce final : public MpiTask {
  public:
-  MpiReduce(const char* name, std::shared_ptr<MpiGroup> group)
-      : MpiTask(name), group_(std::move(group)), transfers_(*group_), tag_(group_->world->operation_tag(group_->operations, 0)) {}
+  MpiReduce(const char* task_name, std::shared_ptr<MpiGroup> group, int tag)
+      : MpiTask(task_name), group_(std::move(group)), transfers_(*group_), tag_(tag) {}
 
   /// What rank `to` adds up of this rank's data.
   void give(View<const T> in, int to) {
@@ -157,12 +158,12 @@ class MpiReduce final : public MpiTask {
 template <class T>
 class MpiAllReduce final : public MpiTask {
  public:
-  MpiAllReduce(std::shared_ptr<MpiGroup> group, View<const T> in, View<T> out, ReduceOp op)
+  MpiAllReduce(std::shared_ptr<MpiGroup> group, View<const T> in, View<T> out, ReduceOp op, int tag)
       : MpiTask("all_reduce"),
         group_(std::move(group)),
         transfers_(*group_),
         out_(out),
-        tag_(group_->world->operation_tag(group_->operations, 0)) {
+        tag_(tag) {
     for (int r = 0; r < group_->size; ++r) {
       if (r != group_->rank) send_contribution(transfers_, *group_, in, chunk(r), r, tag_, packed_);
     }

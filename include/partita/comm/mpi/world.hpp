@@ -82,7 +82,7 @@ class MpiWorld {
   void close() noexcept {
     if (comm_ == MPI_COMM_NULL || failed() || std::uncaught_exceptions() > 0 || !mpi_usable()) return;
     try {  // a slower peer keeps what it uses, and one that never comes holds nobody for ever
-      MPI_Request arrival = MPI_REQUEST_NULL;
+      MPI_Request arrival = MPI_REQUEST_NULL;  // a barrier has no buffer that could die
       mpi_check(MPI_Ibarrier(comm_, &arrival), "MPI_Ibarrier");
       wait_until("close", [&arrival] { return test(arrival); });
     } catch (...) {
