@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <exception>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
@@ -30,6 +31,19 @@ struct ProductCall {
 };
 
 namespace detail {
+
+/// A grid makes a sub-communicator at its first use, collectively over all ranks. The steps of ranks whose part of the
+/// swept dimension is empty use fewer, so all that the plan names are made before the first, in the plan's order.
+template <class Ctx>
+void make_communicators(ProcessGrid<Ctx>& grid, const ProductPlan& product) {
+  const Plan& plan = product.plan;
+  for (const AxisList& axes : {plan.incoming_a, plan.incoming_b, plan.outgoing, product.finish.all_reduce}) {
+    if (!axes.empty()) static_cast<void>(grid.comm(axes));
+  }
+  for (const int axis : product.finish.scatter_rows + product.finish.scatter_cols) {
+    static_cast<void>(grid.comm(AxisList{axis}));
+  }
+}
 
 /// Where everything lies while a schedule runs:
 ///
@@ -61,13 +75,15 @@ class Executor {
   void run() {
     context_.backend().template scale<Acc>(in_place_ ? call_.beta : Acc(0), total_);
     if (call_.alpha != Acc(0)) {
-      const auto lookahead = static_cast<std::size_t>(schedule_.options().lookahead);
-      for (auto& ring : incoming_) ring.resize(lookahead);
-      outgoing_.resize(lookahead);
-      make_communicators();
-      schedule_.for_each([this](const Step& step) { perform(step); });
-      land_all();
-      for (const AxisList& axes : lent_) call_.grid->comm(axes).drain();
+      try {
+        run_steps();
+      } catch (const std::exception& error) {
+        leave(error.what());
+        throw;
+      } catch (...) {
+        leave("an exception of unknown type");
+        throw;
+      }
     }
     if (!in_place_) context_.backend().template combine<Out>(call_.beta, total_, call_.c);
   }
@@ -93,16 +109,28 @@ class Executor {
   }
   Outgoing& outgoing(index_t panel) { return outgoing_[static_cast<std::size_t>(panel) % outgoing_.size()]; }
 
-  /// A grid makes a sub-communicator at its first use, collectively over all ranks. The steps of ranks whose part of
-  /// the swept dimension is empty use fewer, so all that the plan names are made here, in the plan's order.
-  void make_communicators() {
-    const ProductPlan& product = schedule_.frame().product();
-    for (const AxisList& axes :
-         {product.plan.incoming_a, product.plan.incoming_b, product.plan.outgoing, product.finish.all_reduce}) {
-      if (!axes.empty()) static_cast<void>(call_.grid->comm(axes));
+  void run_steps() {
+    const auto lookahead = static_cast<std::size_t>(schedule_.options().lookahead);
+    for (auto& ring : incoming_) ring.resize(lookahead);
+    outgoing_.resize(lookahead);
+    make_communicators(*call_.grid, schedule_.frame().product());
+    schedule_.for_each([this](const Step& step) { perform(step); });
+    land_all();
+    for (const AxisList& axes : lent_) call_.grid->comm(axes).drain();  // then own blocks may be written, or die
+  }
+
+  /// An error on the way out. Peers cannot complete the product, so they are told; and the blocks may die with the
+  /// caller's scope, so that peers that still read them are awaited.
+  void leave(const char* reason) noexcept {
+    try {
+      context_.comm().abort(reason);
+    } catch (...) {  // the error that brought us here is the one to report
     }
-    for (const int axis : product.finish.scatter_rows + product.finish.scatter_cols) {
-      static_cast<void>(call_.grid->comm(AxisList{axis}));
+    for (const AxisList& axes : lent_) {
+      try {
+        call_.grid->comm(axes).drain();
+      } catch (...) {  // PeerFailed, once nobody reads
+      }
     }
   }
 
