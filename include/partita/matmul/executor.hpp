@@ -32,19 +32,6 @@ struct ProductCall {
 
 namespace detail {
 
-/// A grid makes a sub-communicator at its first use, collectively over all ranks. The steps of ranks whose part of the
-/// swept dimension is empty use fewer, so all that the plan names are made before the first, in the plan's order.
-template <class Ctx>
-void make_communicators(ProcessGrid<Ctx>& grid, const ProductPlan& product) {
-  const Plan& plan = product.plan;
-  for (const AxisList& axes : {plan.incoming_a, plan.incoming_b, plan.outgoing, product.finish.all_reduce}) {
-    if (!axes.empty()) static_cast<void>(grid.comm(axes));
-  }
-  for (const int axis : product.finish.scatter_rows + product.finish.scatter_cols) {
-    static_cast<void>(grid.comm(AxisList{axis}));
-  }
-}
-
 /// Where everything lies while a schedule runs:
 ///
 ///   A, B    own blocks, lent to the group as panels; a peer's panel is read in its block or in a buffer of ours

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in flight while a product runs: panels that come in, partial products that go out.
+// What is in flight while a product runs: panels that come in, partial products that go out, and along which groups.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,8 @@
 
 #include "partita/backend/concepts.hpp"
 #include "partita/comm/concepts.hpp"
+#include "partita/grid/process_grid.hpp"
+#include "partita/matmul/plan.hpp"
 
 namespace partita::detail {
 
@@ -69,5 +71,18 @@ struct OutgoingPartial {
     request.reset();
   }
 };
+
+/// A grid makes a sub-communicator at its first use, collectively over all ranks. The steps of ranks whose part of the
+/// swept dimension is empty use fewer, so all that the plan names are made before the first, in the plan's order.
+template <class Ctx>
+void make_communicators(ProcessGrid<Ctx>& grid, const ProductPlan& product) {
+  const Plan& plan = product.plan;
+  for (const AxisList& axes : {plan.incoming_a, plan.incoming_b, plan.outgoing, product.finish.all_reduce}) {
+    if (!axes.empty()) static_cast<void>(grid.comm(axes));
+  }
+  for (const int axis : product.finish.scatter_rows + product.finish.scatter_cols) {
+    static_cast<void>(grid.comm(AxisList{axis}));
+  }
+}
 
 }  // namespace partita::detail
