@@ -107,6 +107,26 @@ TEST_CASE("An error that does not derive from std::exception comes home too") {
                   int);
 }
 
+TEST_CASE("A real error is preferred to the PeerFailed of a rank that left before it") {
+  std::atomic<bool> left{false};
+  const auto body = [&left](ThreadComm& comm) {
+    if (comm.rank() == 0) {
+      try {
+        comm.barrier();  // rank 1 has returned
+      } catch (const PeerFailed&) {
+        left.store(true);
+        throw;
+      }
+    }
+    if (comm.rank() == 2) {
+      while (!left.load()) std::this_thread::yield();
+      std::this_thread::sleep_for(milliseconds(20));
+      throw std::runtime_error("boom");
+    }
+  };
+  CHECK_THROWS_WITH_AS(launch_threads(3, body), "boom", std::runtime_error);
+}
+
 TEST_CASE("Buffers of a failing rank are not touched after they have died") {
   // The ranks fail at points that vary, in the middle of large copies, with memory of their own.
   for (int i = 0; i < 60; ++i) {
@@ -157,6 +177,48 @@ TEST_CASE("Lent memory of the communicator outlives a rank that throws without a
       comm.barrier();
     };
     CHECK_THROWS_WITH_AS(launch_threads(3, body), "boom", std::runtime_error);
+  }
+}
+
+/// Memory of the user's own that shows when it has died.
+struct Mortal {
+  std::vector<double> values = std::vector<double>(1000, 1.0);
+  Mortal() = default;
+  Mortal(const Mortal&) = delete;
+  Mortal& operator=(const Mortal&) = delete;
+  ~Mortal() { std::fill(values.begin(), values.end(), -1.0); }
+};
+
+TEST_CASE("A rank that throws while a peer reads its panel waits for the reader, and so does drain after an abort") {
+  for (const bool drains : {false, true}) {
+    std::atomic<bool> reading{false};
+    std::atomic<bool> read{false};
+    const auto body = [&](ThreadComm& comm) {
+      Mortal lent;
+      auto panel = comm.broadcast_panel(row_view(lent.values.data(), 1000), View<double>(nullptr, 1, 1000, 1000), 0);
+      if (comm.rank() == 1) {
+        panel.wait();
+        reading.store(true);
+        std::this_thread::sleep_for(milliseconds(30));
+        const View<const double> seen = panel.view();
+        CHECK(std::accumulate(seen.data, seen.data + seen.size(), 0.0) == 1000.0);
+        read.store(true);
+        panel.release();
+        comm.barrier();
+        return;
+      }
+      while (!reading.load()) std::this_thread::yield();
+      if (!drains) throw std::runtime_error("boom");
+      panel.release();
+      comm.abort("enough");
+      CHECK_THROWS_AS(comm.drain(), PeerFailed);
+      CHECK(read.load());
+    };
+    if (drains) {
+      CHECK_THROWS_AS(launch_threads(2, body), PeerFailed);
+    } else {
+      CHECK_THROWS_WITH_AS(launch_threads(2, body), "boom", std::runtime_error);
+    }
   }
 }
 
@@ -272,11 +334,16 @@ TEST_CASE("A wait beyond the deadline throws TimeoutError, and PeerFailed in the
 }
 
 TEST_CASE("abort frees the peers, in split communicators too, and a failed launch never looks like success") {
-  const auto body = [](ThreadComm& comm) {
+  std::atomic<int> left{0};
+  const auto body = [&left](ThreadComm& comm) {
     std::optional<ThreadComm> part = comm.split(comm.rank() % 2, 0);
     if (comm.rank() == 0) {
-      std::this_thread::sleep_for(milliseconds(5));
+      std::this_thread::sleep_for(milliseconds(20));
       comm.abort("enough");
+      // The peers leave because of the abort, not because this rank has returned.
+      const auto end = Clock::now() + std::chrono::seconds(2);
+      while (left.load() < 3 && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+      CHECK(left.load() == 3);
       CHECK_THROWS_AS(comm.barrier(), PeerFailed);
       return;
     }
@@ -285,6 +352,7 @@ TEST_CASE("abort frees the peers, in split communicators too, and a failed launc
     } else {
       CHECK_THROWS_AS(comm.barrier(), PeerFailed);
     }
+    left.fetch_add(1);
   };
   CHECK_THROWS_WITH_AS(launch_threads(4, body), "PeerFailed: rank 0 failed: enough", PeerFailed);
 }
