@@ -11,6 +11,7 @@
 #include "partita/matmul/explain.hpp"
 #include "partita/matmul/matmul.hpp"
 #include "partita/partition/policies.hpp"
+#include "partita/redistribute/redistribute.hpp"
 #include "partita/tensor/create.hpp"
 #include "partita/tensor/gather.hpp"
 #include "partita/tensor/npy.hpp"
