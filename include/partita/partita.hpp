@@ -13,6 +13,7 @@
 #include "partita/partition/policies.hpp"
 #include "partita/redistribute/redistribute.hpp"
 #include "partita/tensor/create.hpp"
+#include "partita/tensor/from_blocks.hpp"
 #include "partita/tensor/gather.hpp"
 #include "partita/tensor/npy.hpp"
 #include "partita/tensor/pending.hpp"
