@@ -107,14 +107,15 @@ inline std::string grid_text(std::span<const std::string_view> names, const Axis
 }
 
 inline std::string rank_product(std::span<const std::string_view> names, const AxisValues& extents) {
+  constexpr index_t most = index_t{1} << 40;  // beyond any machine
   index_t product = 1;
   std::string factors;
   for (std::size_t a = 0; a < names.size(); ++a) {
-    product *= extents[a];
+    if (product < most) product *= extents[a];
     if (a > 0) factors += '*';
     factors += std::to_string(extents[a]);
   }
-  return std::to_string(product) + " ranks (" + factors + ")";
+  return (product < most ? std::to_string(product) : "more than 2^40") + " ranks (" + factors + ")";
 }
 
 struct Unnamed {

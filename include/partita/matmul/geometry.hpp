@@ -17,7 +17,7 @@ enum class PanelMove { broadcast, all_gather };
 struct MatmulOptions {
   /// The most elements of the swept dimension in one panel, at least 1.
   index_t panel_width = 512;
-  /// Panels in flight: while one is multiplied, the next ones move. At least 1.
+  /// Panels in flight: while one is multiplied, the next ones move. At least 1; no more than 16 are used.
   int lookahead = 2;
   PanelMove panels = PanelMove::broadcast;
   /// The most bytes of scratch memory a rank may use, counted with panels as if copied; panels are narrowed to fit.

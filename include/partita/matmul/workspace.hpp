@@ -9,6 +9,9 @@
 
 namespace partita {
 
+/// Communicators bound the operations that a rank may have begun; panels in flight stay well below.
+inline constexpr int most_panels_in_flight = 16;
+
 /// The options with the panel width reduced until no rank needs more than `workspace_bytes` of scratch memory. The
 /// first rank along every axis holds the largest blocks, so all ranks find the same width without traffic.
 /// Errors: ArgumentError for a width or lookahead below 1; CapacityError where panels of one element still need more.
@@ -18,6 +21,7 @@ namespace partita {
     throw ArgumentError("ArgumentError: matmul with panel width " + std::to_string(options.panel_width) +
                         " and lookahead " + std::to_string(options.lookahead) + "; both must be at least 1");
   }
+  if (options.lookahead > most_panels_in_flight) options.lookahead = most_panels_in_flight;
   geometry.coordinates = {};
   const auto bytes = [&](index_t width) {
     MatmulOptions narrowed = options;

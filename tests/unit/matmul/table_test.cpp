@@ -2,6 +2,8 @@
 // The multiplication table. Each line: how the operands are stored, in which form they are multiplied (N as stored,
 // T transposed), which algorithm that is, and the partition of the result.
 
+#include <doctest/doctest.h>
+
 #include <type_traits>
 
 #include "partita/matmul/rule.hpp"
@@ -127,3 +129,10 @@ static_assert(grids_meet<Grid2D<>, Grid2D<2, 3>> && !grids_meet<Grid2D<2, 2>, Gr
               !grids_meet<Grid2D<>, TpGrid<>>);
 
 }  // namespace
+
+TEST_CASE("the multiplication table holds at run time too") {
+  // The assertions above are the test; a plan found at run time is the same value.
+  const Plan plan = plan_of(Summa2D<>::layout, transposed_t<Summa2D<>>::layout);
+  CHECK(plan.algorithm == stationary_a);
+  CHECK(plan.natural == Summa2D<>::layout);
+}
