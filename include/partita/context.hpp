@@ -59,15 +59,15 @@ class Context {
     return comm_.allocate(byte_count<T>(count));
   }
 
-  /// The identity of the live allocation that overlaps [data, data + bytes) on this rank, or 0.
-  [[nodiscard]] index_t identity_at(const void* data, std::size_t bytes) const {
+  /// The largest identity below `bound` of a live allocation that overlaps [data, data + bytes) on this rank, or 0.
+  [[nodiscard]] index_t identity_at(const void* data, std::size_t bytes, index_t bound) const {
     if (bytes == 0) return 0;
     const auto* first = static_cast<const std::byte*>(data);
+    const std::less<const std::byte*> before;
     index_t found = 0;
     for (const auto& [begin, region] : regions_) {
-      const std::less<const std::byte*> before;
-      if (before(begin, first + bytes) && before(first, region.end))
-        found = region.identity > found ? region.identity : found;
+      const bool overlaps = before(begin, first + bytes) && before(first, region.end);
+      if (overlaps && region.identity < bound && region.identity > found) found = region.identity;
     }
     return found;
   }

@@ -8,6 +8,7 @@
 #include "partita/comm/self.hpp"
 #include "partita/comm/thread.hpp"
 #include "partita/context.hpp"
+#include "partita/grid/axis.hpp"
 #include "partita/matmul/explain.hpp"
 #include "partita/matmul/matmul.hpp"
 #include "partita/partition/policies.hpp"

@@ -97,7 +97,8 @@ using Elements = std::function<double(index_t, index_t)>;
 template <class T, class P, bool Transposed, class Grid>
 auto stored(const Grid& grid, Shape logical, const Elements& f) {
   if constexpr (Transposed) {
-    return from_function<T, transposed_t<P>>(grid, logical.transposed(), Elements([&f](index_t i, index_t j) { return f(j, i); }));
+    return from_function<T, transposed_t<P>>(grid, logical.transposed(),
+                                             Elements([&f](index_t i, index_t j) { return f(j, i); }));
   } else {
     return from_function<T, P>(grid, logical, f);
   }
@@ -149,7 +150,7 @@ void for_pairs_25d(F f) {
 struct TableProduct {
   int rank = 0;
   AxisValues coordinates{};
-  Layout a;  // as stored
+  Layout a;       // as stored
   Shape a_local;  // the block of A that this rank held in the last product
   /// C = alpha·op(A)·op(B) + beta·C0, gathered on every rank.
   std::function<Matrix<double>(index_t m, index_t n, index_t k, const Elements& a, const Elements& b,

@@ -32,10 +32,9 @@ struct Tp {
   static constexpr std::string_view name = "Tp";
 };
 
-/// An axis with its extent: the number of ranks along it, at least 1, or `dynamic`.
+/// An axis with its extent: the number of ranks along it, at least 1, or `dynamic` (Grid checks it).
 template <AxisTag Tag, int Extent>
 struct Axis {
-  static_assert(Extent >= 1 || Extent == dynamic, "an axis needs an extent of at least 1, or partita::dynamic");
   using tag = Tag;
   static constexpr int extent = Extent;
 };
@@ -59,9 +58,6 @@ constexpr bool all_distinct() {
 /// of (k, r, c) is c + C·(r + R·k). A type only; make_grid() gives the ranks.
 template <class... Axes>
 struct Grid {
-  static_assert(sizeof...(Axes) >= 1 && sizeof...(Axes) <= max_axes, "a grid has 1 to 8 axes");
-  static_assert(detail::all_distinct<typename Axes::tag...>(), "an axis occurs once in a grid");
-
   static constexpr int axis_count = static_cast<int>(sizeof...(Axes));
   static constexpr int extents[] = {Axes::extent...};
   static constexpr std::string_view names[] = {Axes::tag::name...};
@@ -72,6 +68,12 @@ struct Grid {
   static constexpr int position = detail::position_of<Tag, typename Axes::tag...>();
   template <class Tag>
   static constexpr bool has = position<Tag> >= 0;
+
+  // At the end, where all members are known: nothing that follows a refusal is refused for want of them.
+  static_assert(sizeof...(Axes) >= 1 && sizeof...(Axes) <= max_axes, "a grid has 1 to 8 axes");
+  static_assert(detail::all_distinct<typename Axes::tag...>(), "an axis occurs once in a grid");
+  static_assert(((Axes::extent >= 1 || Axes::extent == dynamic) && ...),
+                "an axis needs an extent of at least 1, or partita::dynamic");
 };
 
 namespace detail {

@@ -7,6 +7,7 @@
 #include "partita/grid/process_grid.hpp"
 #include "partita/matmul/geometry.hpp"
 #include "partita/matmul/plan.hpp"
+#include "partita/tensor/memory_identity.hpp"
 
 namespace partita::detail {
 
@@ -45,11 +46,11 @@ inline void check_result(const ProductShapes& s, Shape c, Units c_units) {
   }
 }
 
-/// `c`, `a`, `b`: identities of allocations, equal on all ranks.
-inline void check_alias(index_t c, index_t a, index_t b) {
-  if (c != a && c != b) return;
+inline void check_alias(const MemoryIdentity& c, const MemoryIdentity& a, const MemoryIdentity& b) {
+  const bool with_left = c.shares_memory_with(a);
+  if (!with_left && !c.shares_memory_with(b)) return;
   throw AliasError(std::string("AliasError: the result of matmul shares memory with its ") +
-                   (c == a ? "left" : "right") + " operand; multiply into another tensor, or clone() the operand");
+                   (with_left ? "left" : "right") + " operand; multiply into another tensor, or clone() the operand");
 }
 
 /// Operands may lie on two grid objects, if these arrange the same ranks the same way.

@@ -57,7 +57,9 @@ template <class Result = automatic, TensorLike A, TensorLike B>
   using Left = std::remove_const_t<decltype(left_view)>;
   using Right = std::remove_const_t<decltype(right_view)>;
   using Types = detail::ProductTypes<Left, Right, Result>;
-  if constexpr (Types::accepted()) {
+  static_assert(algorithm_exists_for<typename Types::operation, typename Types::remedy>,
+                "matmul: no algorithm multiplies these operands");
+  if constexpr (Types::accepted) {
     detail::check_operands(left_view, right_view);
     const auto& grid = left_view.grid.ranks();
     const auto names = std::span<const std::string_view>(Left::partition::grid_type::names);

@@ -13,45 +13,67 @@ namespace partita {
 
 namespace detail {
 
-/// Everything that a pair of operands and the result asked for say about a product at compile time.
+/// The partition asked for, with the extents that the operands fix.
+template <class P, class G>
+struct OnMeetingGrid {
+  static constexpr bool meets = grids_meet<typename P::grid_type, G>;
+  using grid_type = typename P::grid_type;
+  using type = std::conditional_t<meets, on_grid_t<P, G>, automatic>;
+};
+template <class G>
+struct OnMeetingGrid<automatic, G> {
+  static constexpr bool meets = true;
+  using grid_type = G;
+  using type = automatic;
+};
+
+/// Why a product is refused before its partitions are looked at; nothing_to_change where it is not.
 template <class A, class B, class Asked>
-struct ProductTypes {
+consteval auto remedy_of_operands() {
   using T = typename A::value_type;
-  using Ctx = typename A::context_type;
+  using GA = typename A::partition::grid_type;
+  using GB = typename B::partition::grid_type;
+  using Result = OnMeetingGrid<Asked, meet_grids_t<GA, GB>>;
+  if constexpr (!std::is_same_v<T, typename B::value_type>) {
+    return give_both_one_scalar<T, typename B::value_type>{};
+  } else if constexpr (!MatmulScalar<T>) {
+    return use_float_double_complex_half_or_bfloat16_instead_of<T>{};
+  } else if constexpr (!std::is_same_v<typename A::context_type, typename B::context_type>) {
+    return give_both_one_context<typename A::context_type, typename B::context_type>{};
+  } else if constexpr (!grids_meet<GA, GB>) {
+    return put_both_on_one_grid<GA, GB>{};
+  } else if constexpr (!Result::meets) {
+    return ask_for_a_result_on_the_operands_grid<meet_grids_t<GA, GB>, typename Result::grid_type>{};
+  } else {
+    return nothing_to_change{};
+  }
+}
+
+/// Everything that a pair of operands and the result asked for say about a product at compile time. A refused product
+/// has types too, so that no second error follows the refusal.
+template <class A, class B, class Asked, class Change = decltype(remedy_of_operands<A, B, Asked>())>
+struct ProductTypes {
+  using operation = product<spell_t<left, typename A::partition>, spell_t<right, typename B::partition>>;
+  using remedy = Change;
+  static constexpr bool accepted = false;
+  using result = typename A::partition;
+  using tensor = DistTensor<typename A::value_type, result, typename A::context_type>;
+  using Out = typename A::value_type;
+};
+template <class A, class B, class Asked>
+struct ProductTypes<A, B, Asked, nothing_to_change> {
+  using T = typename A::value_type;
   using L = typename A::partition;
   using R = typename B::partition;
-  static_assert(std::is_same_v<T, typename B::value_type>, "matmul: both operands need the same scalar type");
-  static_assert(MatmulScalar<T>,
-                "matmul: scalars are float, double, complex of both, partita::half and partita::bfloat16");
-  static_assert(std::is_same_v<Ctx, typename B::context_type>, "matmul: both operands need the same context type");
-
-  static constexpr bool one_grid = grids_meet<typename L::grid_type, typename R::grid_type>;
-  static_assert(one_grid, "matmul: the operands lie on different grids");
-
-  /// The partition asked for, with the extents that the operands fix.
-  template <class P, class G>
-  struct OnMeetingGrid {
-    static_assert(grids_meet<typename P::grid_type, G>, "matmul: the result asked for lies on another grid");
-    using type = on_grid_t<P, G>;
-  };
-  template <class G>
-  struct OnMeetingGrid<automatic, G> {
-    using type = automatic;
-  };
   using asked = typename OnMeetingGrid<Asked, meet_grids_t<typename L::grid_type, typename R::grid_type>>::type;
-
-  using rule = typename std::conditional_t<one_grid, RuleFor<L, R, asked>, std::type_identity<DerivedRule<L, L>>>::type;
-  static constexpr bool accepted() {
-    if constexpr (rule::valid) {
-      return true;
-    } else {
-      return Refusing<L, R, asked, rule>::type::value;
-    }
-  }
+  using rule = rule_for<L, R, asked>;
+  static constexpr bool accepted = rule::valid;
+  using operation = typename Refusing<L, R, asked, rule>::operation;
+  using remedy = typename Refusing<L, R, asked, rule>::remedy;
   using result = typename rule::result;
   /// A pending sum of 16-bit data is stored in fp32.
   using Out = std::conditional_t<result::layout.partial.empty(), T, accumulate_t<T>>;
-  using tensor = DistTensor<Out, result, Ctx>;
+  using tensor = DistTensor<Out, result, typename A::context_type>;
 };
 
 template <class T, class P, class Ctx>
@@ -113,7 +135,9 @@ void matmul_into(C& c, const A& a, const B& b, accumulate_t<typename A::value_ty
   using Left = std::remove_const_t<decltype(left_view)>;
   using Right = std::remove_const_t<decltype(right_view)>;
   using Types = detail::ProductTypes<Left, Right, typename C::partition>;
-  if constexpr (Types::accepted()) {
+  static_assert(algorithm_exists_for<typename Types::operation, typename Types::remedy>,
+                "matmul: no algorithm multiplies these operands");
+  if constexpr (Types::accepted) {
     static_assert(std::is_same_v<typename C::value_type, typename Types::Out>,
                   "matmul_into: the result needs the operands' scalar type (fp32 for a pending sum of 16-bit data)");
     detail::check_operands(left_view, right_view);
@@ -134,7 +158,9 @@ template <class Result = automatic, TensorLike A, TensorLike B>
   using Types =
       detail::ProductTypes<std::remove_const_t<decltype(left_view)>, std::remove_const_t<decltype(right_view)>, Result>;
   using Tensor = typename Types::tensor;
-  if constexpr (Types::accepted()) {
+  static_assert(algorithm_exists_for<typename Types::operation, typename Types::remedy>,
+                "matmul: no algorithm multiplies these operands");
+  if constexpr (Types::accepted) {
     detail::check_operands(left_view, right_view);
     Tensor c = Tensor::uninitialized(grid_as<typename Types::result::grid_type>(left_view.grid),
                                      {left_view.shape.rows, right_view.shape.cols},

@@ -30,12 +30,24 @@ template <class... Lists>
 struct ask_for_and_redistribute {};
 struct all_reduce_left_first {};
 struct all_reduce_right_first {};
-template <class Left, class Right>
-struct operands_on_one_grid {};
+/// Other reasons, before partitions are looked at.
+template <class LeftScalar, class RightScalar>
+struct give_both_one_scalar {};
+template <class Scalar>
+struct use_float_double_complex_half_or_bfloat16_instead_of {};
+template <class LeftContext, class RightContext>
+struct give_both_one_context {};
+template <class LeftGrid, class RightGrid>
+struct put_both_on_one_grid {};
+template <class OperandsGrid, class ResultGrid>
+struct ask_for_a_result_on_the_operands_grid {};
+struct nothing_to_change {};
 
-/// Never true: stands in the condition of a refusal so that the compiler prints Operation and Remedy.
+/// Stands in the condition of a refusal so that the compiler prints Operation and Remedy.
 template <class Operation, class Remedy>
 inline constexpr bool algorithm_exists_for = false;
+template <class Operation>
+inline constexpr bool algorithm_exists_for<Operation, nothing_to_change> = true;
 
 namespace detail {
 
@@ -52,13 +64,6 @@ struct Spell<Word, Partition<G, R, C, PartialOver<>>> {
 };
 template <template <class...> class Word, class P>
 using spell_t = typename Spell<Word, P>::type;
-
-/// Instantiated only for a refused product.
-template <class Operation, class Remedy>
-struct RefuseMatmul {
-  static_assert(algorithm_exists_for<Operation, Remedy>, "matmul: no algorithm multiplies these partitions");
-  static constexpr bool value = false;
-};
 
 }  // namespace detail
 

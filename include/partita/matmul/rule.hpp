@@ -80,30 +80,34 @@ struct RuleFor<L, R, Asked> {
 template <class L, class R, class Asked>
 using rule_for = typename RuleFor<L, R, Asked>::type;
 
-/// The refusal's type, spelt with both operands and what would work.
+/// What a refusal prints: the operation, spelt with both operands, and what would work.
 template <class L, class R, class Asked, class Rule>
 struct Refusing {
-  static constexpr Refusal why = Rule::plan.plan.refusal;
-  using remedy = typename Rule::remedy;
-  static constexpr bool left_side = Rule::plan.plan.remedy_side == Side::left;
   using operation = product<spell_t<left, L>, spell_t<right, R>>;
+  using remedy = nothing_to_change;
+};
+template <class L, class R, class Asked, class Rule>
+  requires(!Rule::valid)
+struct Refusing<L, R, Asked, Rule> {
+  static constexpr Refusal why = Rule::plan.plan.refusal;
+  static constexpr bool left_side = Rule::plan.plan.remedy_side == Side::left;
+  using change = typename Rule::remedy;
   template <bool AsksResult, class A>
   struct Asking {
-    using type = operation;
+    using type = product<spell_t<left, L>, spell_t<right, R>>;
   };
   template <class A>
   struct Asking<true, A> {
     using type = product_as<spell_t<left, L>, spell_t<right, R>, spell_t<partita::result, A>>;
   };
-  using type = RefuseMatmul<
-      typename Asking<why == Refusal::result_unreachable, Asked>::type,
+  using operation = typename Asking<why == Refusal::result_unreachable, Asked>::type;
+  using remedy = std::conditional_t<
+      why == Refusal::pending_left, all_reduce_left_first,
       std::conditional_t<
-          why == Refusal::pending_left, all_reduce_left_first,
-          std::conditional_t<
-              why == Refusal::pending_right, all_reduce_right_first,
-              std::conditional_t<why == Refusal::result_unreachable, spell_t<ask_for_and_redistribute, remedy>,
-                                 std::conditional_t<left_side, spell_t<redistribute_left_to, remedy>,
-                                                    spell_t<redistribute_right_to, remedy>>>>>>;
+          why == Refusal::pending_right, all_reduce_right_first,
+          std::conditional_t<why == Refusal::result_unreachable, spell_t<ask_for_and_redistribute, change>,
+                             std::conditional_t<left_side, spell_t<redistribute_left_to, change>,
+                                                spell_t<redistribute_right_to, change>>>>>;
 };
 
 }  // namespace detail

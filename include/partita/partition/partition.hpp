@@ -22,10 +22,14 @@ namespace detail {
 template <class G, class... Tags>
 constexpr AxisList positions() {
   AxisList list;
-  (list.push_back(G::template position<Tags>), ...);
+  ((G::template has<Tags> && !list.contains(G::template position<Tags>) ? list.push_back(G::template position<Tags>)
+                                                                        : void()),
+   ...);
   return list;
 }
 
+template <class G, class... Tags>
+inline constexpr bool axes_of_grid = (G::template has<Tags> && ...);
 template <class... Tags>
 inline constexpr bool distinct_tags = ((occurrences<Tags, Tags...> == 1) && ...);
 
@@ -33,10 +37,10 @@ template <class G, class Rows, class Cols, class Partial>
 struct PartitionLayout;
 template <class G, class... R, class... C, class... S>
 struct PartitionLayout<G, RowsOver<R...>, ColsOver<C...>, PartialOver<S...>> {
-  static_assert((G::template has<R> && ...) && (G::template has<C> && ...) && (G::template has<S> && ...),
-                "a partition names only axes of its grid");
-  static_assert(distinct_tags<R..., C..., S...>, "a partition names an axis once");
+  // Axes that are refused below are left out, so that no second error follows.
   static constexpr Layout value{positions<G, R...>(), positions<G, C...>(), positions<G, S...>()};
+  static_assert(axes_of_grid<G, R..., C..., S...>, "a partition names only axes of its grid");
+  static_assert(distinct_tags<R..., C..., S...>, "a partition names an axis once");
   static_assert(value.partial == value.partial.sorted(), "PartialOver is a set: name its axes in grid order");
 };
 

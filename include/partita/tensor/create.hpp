@@ -35,6 +35,7 @@ struct GridTypeOf<Grid<Axes...>> {
 template <class X, class Ctx, std::same_as<int>... Extents>
 [[nodiscard]] auto make_grid(Ctx& context, Extents... extents) {
   using G = typename detail::GridTypeOf<X>::type;
+  static_assert(G::axis_count >= 1);  // first of all, so that a grid that is refused is refused from here
   const std::array<int, sizeof...(Extents)> given{extents...};
   return make_grid_of<G, Ctx>(context, given, detail::GridTypeOf<X>::name);
 }

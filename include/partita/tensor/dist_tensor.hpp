@@ -12,6 +12,7 @@
 #include "partita/grid/process_grid.hpp"
 #include "partita/partition/blocks.hpp"
 #include "partita/partition/partition.hpp"
+#include "partita/tensor/memory_identity.hpp"
 
 namespace partita {
 
@@ -31,7 +32,7 @@ struct TensorView {
   Units units;
   View<const T> stored;
   Orientation orientation = Orientation::as_stored;
-  index_t identity = 0;
+  MemoryIdentity identity;
 
   /// The global rectangle that this rank holds, in logical coordinates.
   [[nodiscard]] Block block() const {
@@ -63,10 +64,10 @@ class DistTensor {
   }
 
   /// A tensor over memory that the user owns and keeps alive: this rank's block is `block`, whose rows stand `block.ld`
-  /// elements apart. Nothing is copied. Memory shared with another tensor is found and counts as the same tensor.
+  /// elements apart. Nothing is copied. Memory that another tensor uses too is found: see identity().
   /// Errors, on all ranks: ShapeError where a rank's block has another shape than the partition gives it, no memory,
   /// or rows that overlap.
-  /// Communicates: three agreements.
+  /// Communicates: three agreements, and one more for each tensor that uses the same memory.
   DistTensor(grid_handle grid, Shape shape, View<T> block, Units units = {})
       : grid_(std::move(grid)), shape_(shape), units_(units) {
     std::string objection;
@@ -74,9 +75,8 @@ class DistTensor {
     agree_on_shape(objection);
     local_ = block;
     const std::size_t bytes = spanned_bytes();
-    const index_t shared = context().comm().agree(context().identity_at(local_.data, bytes));
-    identity_ = shared > 0 ? shared : context().next_identity();
-    registration_ = context().enter(local_.data, bytes, identity_);
+    identity_ = detail::identify(context(), local_.data, bytes);
+    registration_ = context().enter(local_.data, bytes, identity_.own);
   }
 
   DistTensor(DistTensor&&) noexcept = default;
@@ -100,8 +100,8 @@ class DistTensor {
   /// This rank's block.
   [[nodiscard]] View<T> local() noexcept { return local_; }
   [[nodiscard]] View<const T> local() const noexcept { return local_; }
-  /// Equal for tensors that share memory on some rank; the same number on all ranks.
-  [[nodiscard]] index_t identity() const noexcept { return identity_; }
+  /// Tells whether tensors share memory on some rank; the same verdict on all ranks.
+  [[nodiscard]] const MemoryIdentity& identity() const noexcept { return identity_; }
 
   [[nodiscard]] TensorView<T, P, Ctx> view() const {
     return {grid_, shape_, units_, local_, Orientation::as_stored, identity_};
@@ -170,8 +170,8 @@ class DistTensor {
     }
     detail::agree_or_throw<CapacityError>(context().comm(), objection);
     local_ = View<T>(reinterpret_cast<T*>(memory_.get()), mine.shape());
-    identity_ = context().next_identity();
-    registration_ = context().enter(local_.data, spanned_bytes(), identity_);
+    identity_.own = context().next_identity();
+    registration_ = context().enter(local_.data, spanned_bytes(), identity_.own);
   }
 
   [[nodiscard]] std::size_t spanned_bytes() const noexcept {
@@ -184,7 +184,7 @@ class DistTensor {
   Units units_;
   Memory memory_;
   View<T> local_;
-  index_t identity_ = 0;
+  MemoryIdentity identity_;
   typename Ctx::registration_type registration_;
 };
 

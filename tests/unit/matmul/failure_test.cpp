@@ -48,12 +48,13 @@ TEST_CASE("F01: ranks without rows enter every collective") {
     const auto w = from_function<double, Replicated<4>>(grid, {6, 5}, fill_b);
     const auto v = from_function<double, ColumnShard<4>>(grid, {6, 5}, fill_b);
     const auto wanted = serial_product<double>(2, 5, 6, fill_a, fill_b);
-    CHECK(same_bits(gather(matmul(x, w)), wanted));                       // local
-    CHECK(same_bits(gather(matmul(x, v)), wanted));                       // A comes in by rows
-    CHECK(same_bits(gather(matmul(transposed(v), transposed(x))),         // B comes in by columns
-                    serial_product<double>(5, 2, 6, [](index_t i, index_t j) { return fill_b(j, i); },
-                                           [](index_t i, index_t j) { return fill_a(j, i); })));
-    CHECK(same_bits(gather(matmul(transposed(x), x)),                     // summed over ranks, two of them empty
+    CHECK(same_bits(gather(matmul(x, w)), wanted));                // local
+    CHECK(same_bits(gather(matmul(x, v)), wanted));                // A comes in by rows
+    CHECK(same_bits(gather(matmul(transposed(v), transposed(x))),  // B comes in by columns
+                    serial_product<double>(
+                        5, 2, 6, [](index_t i, index_t j) { return fill_b(j, i); },
+                        [](index_t i, index_t j) { return fill_a(j, i); })));
+    CHECK(same_bits(gather(matmul(transposed(x), x)),  // summed over ranks, two of them empty
                     serial_product<double>(6, 6, 2, [](index_t i, index_t j) { return fill_a(j, i); }, fill_a)));
     logs.set(context.rank(), sequence(sink.events));
   });
@@ -137,7 +138,7 @@ TEST_CASE("F05: a rank that throws inside a product frees its peers, and the nex
   CHECK(live_threads() == threads_before);
 }
 
-/// Calls f on each of 4 ranks: all must leave with E within two seconds, and rank 3 with a text that holds `text`.
+/// Calls f on each of 4 ranks: all must leave with E within two seconds, and with a text that holds `text`.
 template <class E, class Ctx, class F>
 void all_refuse(Ctx& context, const std::string& text, F f) {
   const auto start = Clock::now();
@@ -149,13 +150,8 @@ void all_refuse(Ctx& context, const std::string& text, F f) {
   } catch (const std::exception& error) {
     found = std::string("another type: ") + error.what();
   }
-  if (context.rank() == 3) {
-    INFO(found);
-    CHECK(found.find(text) != std::string::npos);
-  } else {
-    INFO(found);
-    CHECK(found.find("rank 3") != std::string::npos);
-  }
+  INFO(found);
+  CHECK(found.find(text) != std::string::npos);
   CHECK(Clock::now() - start < std::chrono::seconds(2));
   context.comm().barrier();  // the communicator is usable
 }
@@ -177,10 +173,10 @@ TEST_CASE("F07: what one rank cannot build, no rank builds, and all say why") {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);
     using P = Summa2D<>;
     // Sizes.
-    all_refuse<ShapeError>(context, "sizes must be at least 0", [&] { (void)zeros<double, P>(grid, {6, bad ? -5 : 5}); });
-    all_refuse<ShapeError>(context, "units must be at least 1", [&] {
-      (void)zeros<double, P>(grid, {6, 5}, {1, bad ? 0 : 1});
-    });
+    all_refuse<ShapeError>(context, "sizes must be at least 0",
+                           [&] { (void)zeros<double, P>(grid, {6, bad ? -5 : 5}); });
+    all_refuse<ShapeError>(context, "units must be at least 1",
+                           [&] { (void)zeros<double, P>(grid, {6, 5}, {1, bad ? 0 : 1}); });
     const auto another_size = [&] { (void)zeros<double, P>(grid, {6, bad ? 4 : 5}); };
     const auto another_unit = [&] { (void)zeros<double, P>(grid, {6, 5}, {bad ? 2 : 1, 1}); };
     CHECK_THROWS_AS(another_size(), ShapeError);
@@ -245,11 +241,10 @@ index_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// The case asks for 40000 of each. A grid with its product takes about 0.3 ms on two cores, so that 5000 already show
-// what a leak of 210 bytes a round would do; products alone are quicker, and 20000 are run.
+// 40000 of each take 3 s on two idle cores. Sanitizers change what memory means: there, few rounds and no measure.
 TEST_CASE("K01: grids and products that come and go leave no memory behind") {
-  const int grids = sanitized ? 200 : 5000;
-  const int products = sanitized ? 200 : 20000;
+  const int grids = sanitized ? 200 : 40000;
+  const int products = sanitized ? 200 : 40000;
   std::atomic<index_t> growth_grids{0}, growth_products{0};
   on_ranks(4, [&](ThreadContext& context) {
     index_t before = 0;
