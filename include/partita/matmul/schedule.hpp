@@ -42,7 +42,13 @@ class ProductSchedule {
   [[nodiscard]] constexpr index_t widest_panel() const noexcept {
     if (movements_ == 0) return 0;
     if (slices_ > 1) return slices_ * slice_width_;
-    return options_.panel_width < swept_.size() ? options_.panel_width : swept_.size();
+    index_t widest = options_.panel_width;
+    for (int i = 0; i < movements_; ++i) {  // the first block along each list is the largest
+      const Movement& move = movement_[i];
+      const index_t block = move.dimension.elements(nested_units(move.units, move.axes, extents(), {})).size();
+      if (block < widest) widest = block;
+    }
+    return widest;
   }
 
   /// Scratch elements for the widest panel of an operand: incoming panels of A and B, partial products of C.
@@ -52,9 +58,11 @@ class ProductSchedule {
     }
     return 0;
   }
-  /// Elements of the accumulators in which a result waits for its pending sums, or for the one rounding to 16 bits.
+  /// Elements of the accumulators in which a result waits for its pending sums, or for the one rounding to 16 bits; and
+  /// where slices are reduce-scattered, since they are added to C afterwards.
   [[nodiscard]] constexpr index_t accumulator_elements() const {
-    if (frame_.product().finish.empty() && !frame_.geometry().widened) return 0;
+    const bool scattered_slices = slices_ > 1 && !frame_.plan().outgoing.empty();
+    if (frame_.product().finish.empty() && !frame_.geometry().widened && !scattered_slices) return 0;
     const bool scatters =
         !frame_.product().finish.scatter_rows.empty() || !frame_.product().finish.scatter_cols.empty();
     return frame_.natural_block().size() * (scatters ? 2 : 1);
