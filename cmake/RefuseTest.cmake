@@ -57,7 +57,8 @@ function(fail reason output)
     set(backslash "\\")
     string(REPLACE "<${name}>" "${${name}}" output "${output}")
   endforeach()
-  message(FATAL_ERROR "${SOURCE}: ${reason}\n--- the compiler said:\n${output}")
+  message(NOTICE "The compiler said:\n${output}")
+  message(FATAL_ERROR "${SOURCE}: ${reason}")
 endfunction()
 
 # ---- The control ---------------------------------------------------------------------------------------------------

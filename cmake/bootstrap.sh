@@ -73,6 +73,12 @@ if [ "$1" = test ]; then
   need clang-19 clang++-19
   need clang-format-19 clang-format-19
   need libclang-rt-19-dev
+  need libopenmpi-dev mpicxx.openmpi
+  need openmpi-bin mpirun.openmpi
+  need libmpich-dev mpicxx.mpich
+  need mpich mpirun.mpich
+  need iproute2 ip
+  need pkg-config pkg-config
 fi
 install_missing
 check_cmake

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs all tests: cmake/run_tests.sh [gcc] [clang] [asan] [tsan], without arguments all four stages.
+# Builds and runs all tests: cmake/run_tests.sh [gcc] [mpi] [clang] [asan] [tsan], without arguments all stages.
 # It installs nothing (cmake/bootstrap.sh does). The last line is `N passed, N failed`.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -15,7 +15,7 @@ report=()
 
 # stage NAME PRESET [configure arguments] -- [targets] -- [ctest arguments]
 stage() {
-  local name=$1 preset=$2 dir=build/ci-$1 log start built tested ok=1 configure=() targets=() tests=()
+  local name=$1 preset=$2 dir=${directory:-build/ci-$1} log start built tested ok=1 configure=() targets=() tests=()
   shift 2
   while [ "$1" != -- ]; do configure+=("$1"); shift; done
   shift
@@ -64,26 +64,32 @@ export PARTITA_SWEEP_SHARE
 
 mkdir -p build
 for name in "${@:-all}"; do
-  case $name in gcc | clang | asan | tsan | all) ;; *) echo "usage: $0 [gcc] [clang] [asan] [tsan]" >&2; exit 2 ;; esac
+  case $name in gcc | mpi | clang | asan | tsan | all) ;; *) echo "usage: $0 [gcc] [mpi] [clang] [asan] [tsan]" >&2; exit 2 ;; esac
 done
-for name in gcc clang asan tsan; do
+for name in gcc mpi clang asan tsan; do
   case " ${*:-all} " in *" $name "* | *" all "*) ;; *) continue ;; esac
   PARTITA_SWEEP_SHARE=1
   case $name in
     gcc)
-      stage gcc release -DCMAKE_CXX_COMPILER=g++ -- all check_headers -- ;;
+      stage gcc release -DCMAKE_CXX_COMPILER=g++ -DPARTITA_FUZZ_SECONDS=0 -DPARTITA_BUILD_MPI_TESTS=OFF -- \
+        all check_headers -- ;;
+    mpi)
+      # The tree of the gcc stage, whose kernels are built already; and the fuzz test, for which one core is enough.
+      directory=build/ci-gcc stage mpi release -DCMAKE_CXX_COMPILER=g++ -DPARTITA_FUZZ_SECONDS=120 \
+        -DPARTITA_BUILD_MPI_TESTS=ON -- mpi_tests -- -L '^(mpi|fuzz)$' ;;
     clang)
       # -O1: this stage is about another compiler's reading of the same text.
-      stage clang clang -DCMAKE_CXX_FLAGS_RELEASE=-O1 -- all check_headers -- --label-exclude 'sweep' -E 'lint.format' ;;
+      stage clang clang -DPARTITA_TEST_PCH=ON -DPARTITA_FUZZ_SECONDS=0 -DCMAKE_CXX_FLAGS_RELEASE=-O1 -- \
+        all -- --label-exclude 'sweep|lint|cli|package' ;;
     asan)
       PARTITA_SWEEP_SHARE=0.05
-      stage asan asan -DPARTITA_BUILD_EXAMPLES=OFF -- unit_tests sweep_tests -- -L 'unit|sweep' ;;
+      stage asan asan -DPARTITA_TEST_PCH=ON -DPARTITA_BUILD_EXAMPLES=OFF -- unit_tests sweep_tests -- -L 'unit|sweep' ;;
     tsan)
       PARTITA_SWEEP_SHARE=0.05
-      threaded=(comm context grid tensor matmul)
+      threaded=(comm grid tensor redistribute matmul custom)
       mapfile -t targets < <(layers "${threaded[@]}")
       labels=$(IFS='|'; echo "${threaded[*]}")
-      stage tsan tsan -DPARTITA_BUILD_EXAMPLES=OFF -- "${targets[@]}" sweep_tests -- -L "^($labels|sweep)\$" ;;
+      stage tsan tsan -DPARTITA_TEST_PCH=ON -DPARTITA_BUILD_EXAMPLES=OFF -- "${targets[@]}" sweep_tests -- -L "^($labels|sweep)\$" ;;
   esac
 done
 

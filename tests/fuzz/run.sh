@@ -5,6 +5,7 @@
 set -eu
 seconds=$1 scratch=$2
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+command -v clang++-19 > /dev/null || { echo "SKIPPED: no clang++-19 to fuzz with"; exit 77; }
 mkdir -p "$scratch/corpus"
 clang++-19 -std=c++20 -O1 -g1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"$root/include" \
   "$root/tests/fuzz/npy_fuzz.cpp" -o "$scratch/npy_fuzz"

@@ -32,8 +32,8 @@ namespace partita {
 /// MpiOptions::chunk are cut. Tags of send and recv lie in [0, last_tag()].
 ///
 /// Panels are read in place by the ranks of the owner's node where the block lies in memory of allocate() (a shared
-/// window, MpiOptions::arena); other blocks are copied there once. On other nodes one rank receives and passes on. A rank that still holds a panel
-/// when the 64th after it is begun gets ArgumentError.
+/// window, MpiOptions::arena); other blocks are copied there once. On other nodes one rank receives and passes on. A
+/// rank that still holds a panel when the 64th after it is begun gets ArgumentError.
 ///
 /// Failure. A rank that meets an error of the world, abandons a request or calls abort() sends a notice to all others,
 /// which leave their waits with PeerFailed. MPI cannot recover: the communicator is dead, and the job should end, as
@@ -69,7 +69,8 @@ class MpiComm {
     const View<const T> seen = lends ? in : View<const T>(out);
     detail::check_view("broadcast_panel", lends ? "the lent block" : "the buffer", seen);
     if (group_->board.lags(group_->panels)) {
-      throw ArgumentError("ArgumentError: broadcast_panel while this rank holds a panel 64 before it; release that first");
+      throw ArgumentError(
+          "ArgumentError: broadcast_panel while this rank holds a panel 64 before it; release that first");
     }
     const int tag = begin<T>("broadcast_panel", root, seen.size());
     const std::uint64_t number = group_->panels++;

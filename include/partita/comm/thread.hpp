@@ -68,6 +68,7 @@ class ThreadComm {
       detail::prune_loans(*end_->me);
       end_->me->lent.push_back({end_, o.ticket});
     }
+    if (o.uninspected) detail::open_task(*end_->me, o);
     detail::publish(o, lends);
     return Panel<T>(end_, o, seen);
   }
@@ -202,7 +203,7 @@ class ThreadComm {
     const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
     std::shared_ptr<detail::Group> made;
     std::shared_ptr<detail::Group> joined;
-    if (maker == rank()) made = make_group(members);
+    if (maker == rank()) made = detail::make_group(*end_->group, members);
     run_control("split", {maker, 0}, &made, detail::work_join, &joined);
     if (maker < 0) return std::nullopt;
     return ThreadComm(std::make_shared<detail::Endpoint>(std::move(joined), place));
@@ -217,6 +218,19 @@ class ThreadComm {
   }
 
   void abort(const std::string& reason) { end_->world->fail(end_->world_rank, reason); }
+
+  // Carries inspections (comm/checked/inspection.hpp).
+  void inspect_next(Inspection* call) noexcept { end_->inspection = call; }
+  [[nodiscard]] Request inspect_only(Inspection& call) {
+    end_->inspection = &call;
+    detail::Operation& o = detail::next_operation(*end_, detail::Kind::control, "a comparison of calls", -1);
+    return await(o, -1, false);
+  }
+  static constexpr auto await_inspection = &detail::await_inspection;
+  void keep(std::shared_ptr<void> kept) { end_->group->kept[static_cast<std::size_t>(rank())] = std::move(kept); }
+  [[nodiscard]] std::shared_ptr<void> kept_by(int member) const {
+    return end_->group->kept[static_cast<std::size_t>(member)];
+  }
 
   [[nodiscard]] Memory allocate(std::size_t bytes) {
     return detail::allocate_block(end_->group->world, end_->world_rank, bytes);
@@ -268,17 +282,6 @@ class ThreadComm {
     Request(end_, o).wait();
   }
 
-  [[nodiscard]] std::shared_ptr<detail::Group> make_group(const std::vector<int>& members) const {
-    std::vector<int> world_ranks;
-    for (const int m : members) world_ranks.push_back(end_->group->world_rank(m));
-    try {
-      return std::make_shared<detail::Group>(end_->group->world, std::move(world_ranks));
-    } catch (const std::bad_alloc&) {
-      throw CapacityError("CapacityError: no memory for a communicator of " + std::to_string(members.size()) +
-                          " ranks");
-    }
-  }
-
   [[nodiscard]] const detail::Loan* find_loan() const noexcept {
     for (const detail::Loan& loan : end_->me->lent) {
       if (loan.endpoint == end_) return &loan;
@@ -290,5 +293,6 @@ class ThreadComm {
 };
 
 static_assert(Communicator<ThreadComm>);
+static_assert(CarriesInspections<ThreadComm>);
 
 }  // namespace partita

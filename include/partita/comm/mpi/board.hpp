@@ -98,7 +98,9 @@ class PanelBoardHandle {
   }
 
  private:
-  [[nodiscard]] PanelSlot& slot(std::uint64_t number) const noexcept { return board_->slot[number % PanelBoard::slots]; }
+  [[nodiscard]] PanelSlot& slot(std::uint64_t number) const noexcept {
+    return board_->slot[number % PanelBoard::slots];
+  }
 
   PanelBoard* board_ = nullptr;
   std::uint64_t peers_ = 0;

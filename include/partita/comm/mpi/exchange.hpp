@@ -23,7 +23,7 @@ class MpiBroadcast final : public MpiTask {
       : MpiTask("broadcast"), group_(std::move(group)), transfers_(*group_), out_(out), root_(root) {
     T* data = out.data;
     if (!out.contiguous()) {
-      packed_ = MpiBuffer<T>(out.size());
+      packed_ = MpiBuffer<T>(*group_->world, out.size());
       data = packed_.data();
       if (sends()) pack_range(View<const T>(out), 0, out.size(), data);
     }
@@ -58,7 +58,8 @@ class MpiExchange final : public MpiTask {
   void receive(View<T> to, int peer) {
     if (to.empty()) return;
     T* data = to.data;
-    if (!to.contiguous()) data = arrivals_.emplace_back(Arrival{MpiBuffer<T>(to.size()), to}).packed.data();
+    if (!to.contiguous())
+      data = arrivals_.emplace_back(Arrival{MpiBuffer<T>(*group_->world, to.size()), to}).packed.data();
     if (peer != group_->rank) {
       ++messages_;
       elements_ += to.size();
@@ -69,7 +70,7 @@ class MpiExchange final : public MpiTask {
   /// The same rectangle to several ranks is packed once.
   [[nodiscard]] const T* packed(View<const T> from) {
     if (from.empty() || from.contiguous()) return from.data;
-    T* data = departures_.emplace_back(from.size()).data();
+    T* data = departures_.emplace_back(*group_->world, from.size()).data();
     pack_range(from, 0, from.size(), data);
     return data;
   }

@@ -51,11 +51,11 @@ struct MpiGroup {
   int rank = 0;
   int size = 1;
   std::vector<int> world_ranks;
-  std::vector<int> leaders;        // the lowest member of each node
-  PanelBoardHandle board;          // none where this rank is alone on its node, or without memory for it
-  std::uint64_t operations = 0;    // begun so far; the same on all members
-  std::uint64_t panels = 0;        // likewise
-  int loans = 0;                   // panels of this rank that are not yet released
+  std::vector<int> leaders;          // the lowest member of each node
+  PanelBoardHandle board;            // none where this rank is alone on its node, or without memory for it
+  std::uint64_t operations = 0;      // begun so far; the same on all members
+  std::uint64_t panels = 0;          // likewise
+  int loans = 0;                     // panels of this rank that are not yet released
   std::uint64_t loans_on_board = 0;  // begun so far by this rank; and those that have got their slot
   std::uint64_t loans_posted = 0;
 

@@ -22,6 +22,7 @@ namespace detail {
 
 /// Ends the job. The rank that failed says so; the others leave it the time to, and speak in its place if it does not.
 [[noreturn]] inline void end_failed_job(MpiWorld& world, const std::string& own_reason) noexcept {
+  mpi_ending = true;
   const bool own = world.origin() == world.rank();
   const auto grace = own ? std::chrono::milliseconds(300) : std::chrono::milliseconds(3000);
   if (own) say_failed(world.rank(), own_reason.empty() ? world.reason() : own_reason);
@@ -32,8 +33,7 @@ namespace detail {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   if (!own) say_failed(world.origin(), world.reason());
-  MPI_Abort(world.comm(), 1);
-  std::_Exit(1);
+  abort_job(world.comm());
 }
 
 template <class Comm, class Body>
@@ -58,7 +58,7 @@ void run_mpi_as(MPI_Comm user, const MpiOptions& options, Body& body) {
     int rank = 0;
     if (mpi_usable()) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     say_failed(rank, reason);
-    if (mpi_usable()) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (mpi_usable()) abort_job(MPI_COMM_WORLD);
     std::_Exit(1);
   }
   if (!reason.empty()) world->fail(reason);

@@ -45,7 +45,7 @@ class MpiNotices {
     own.origin = rank_;
     std::copy_n(reason.data(), std::min(reason.size(), own.reason.size() - 1), own.reason.data());
     // Never freed: MPI may read it until the process ends.
-    if (auto* notice = new (std::nothrow) Notice(own); notice != nullptr && mpi_usable()) {
+    if (auto* notice = new (std::nothrow) Notice(own); notice != nullptr&& mpi_usable()) {
       for (int r = 0; r < size_; ++r) {
         MPI_Request request = MPI_REQUEST_NULL;
         if (r != rank_ && MPI_Isend(notice, sizeof(Notice), MPI_BYTE, r, tag, comm_, &request) == MPI_SUCCESS) {

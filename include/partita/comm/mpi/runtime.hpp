@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -29,20 +30,33 @@ inline void say_failed(int rank, const std::string& reason) noexcept {
   static_cast<void>(written);
 }
 
+/// Set where this process ends because the job has failed; MPI_Abort itself may call exit().
+inline bool mpi_ending = false;
+
+/// MPI_Abort, which some libraries do not come back from while a peer is stopped; then the alarm ends this process, and
+/// the process manager the others.
+[[noreturn]] inline void abort_job(MPI_Comm comm) noexcept {
+  mpi_ending = true;
+  std::signal(SIGALRM, SIG_DFL);
+  ::alarm(3);
+  MPI_Abort(comm, 1);
+  std::_Exit(1);
+}
+
 /// A rank that calls exit() leaves its peers in their collectives.
 inline void abort_at_exit() noexcept {
-  if (!mpi_usable()) return;
+  if (mpi_ending || !mpi_usable()) return;
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   say_failed(rank, "it called exit() before MPI was finalised");
-  MPI_Abort(MPI_COMM_WORLD, 1);
+  abort_job(MPI_COMM_WORLD);
 }
 
 }  // namespace detail
 
 /// Initialises MPI unless somebody has, and then finalises it at the end of its life. An MpiComm belongs to the thread
-/// that made it, so `funneled` suffices for a program with one. Where this object has initialised MPI, a rank that
-/// calls exit() ends the job. Errors: ArgumentError after MPI_Finalize.
+/// that made it, so `funneled` suffices for a program with one. Where this object has initialised MPI, errors come
+/// back as codes, and a rank that calls exit() ends the job. Errors: ArgumentError after MPI_Finalize.
 class MpiRuntime {
  public:
   explicit MpiRuntime(int* argc = nullptr, char*** argv = nullptr, MpiThreads wanted = MpiThreads::funneled) {
@@ -56,6 +70,9 @@ class MpiRuntime {
       int provided = 0;
       detail::mpi_check(MPI_Init_thread(argc, argv, levels[static_cast<int>(wanted)], &provided), "MPI_Init_thread");
       owns_ = true;
+      // Some libraries report errors of requests on these two, whatever communicator they belong to.
+      MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+      MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
       std::atexit([] { detail::abort_at_exit(); });
     }
   }

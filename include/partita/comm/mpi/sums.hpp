@@ -29,7 +29,7 @@ void send_contribution(MpiTransfers& transfers, MpiGroup& group, View<const T> i
   if (in.contiguous()) {
     data += range.begin;
   } else {
-    T* copy = packed.emplace_back(count).data();
+    T* copy = packed.emplace_back(*group.world, count).data();
     pack_range(in, range.begin, count, copy);
     data = copy;
   }
@@ -37,8 +37,9 @@ void send_contribution(MpiTransfers& transfers, MpiGroup& group, View<const T> i
   credit<T>(group, count);
 }
 
-/// result[0, n) = [result +] contribution 0 + contribution 1 + …, of which this rank's own is elements [begin, begin + n)
-/// of `in`. Two slices are under way at once. Exactly the additions of combine_range, whoever else calls it.
+/// result[0, n) = [result +] contribution 0 + contribution 1 + …, of which this rank's own is elements [begin, begin +
+/// n) of `in`. Two slices are under way at once. The additions are combine_range's, as they
+/// are for threads, so that the bits are the same.
 template <class T>
 class RankOrderedSum {
  public:
@@ -51,7 +52,7 @@ class RankOrderedSum {
         into_(into),
         tag_(tag),
         slice_(std::max<index_t>(1, std::min(own.size(), sum_slice<T>(*group.world)))),
-        flights_{Flight(group, slice_), Flight(group, slice_)} {
+        flights_{Flight(group, slice_), Flight(group, own.size() > slice_ ? slice_ : 0)} {
     post(0);
     post(slice_);
   }
@@ -70,7 +71,7 @@ class RankOrderedSum {
 
  private:
   struct Flight {
-    Flight(MpiGroup& group, index_t slice) : transfers(group), memory(slice * group.size) {}
+    Flight(MpiGroup& group, index_t slice) : transfers(group), memory(*group.world, slice * group.size) {}
     MpiTransfers transfers;
     MpiBuffer<T> memory;  // a slice of each rank
   };
@@ -89,11 +90,14 @@ class RankOrderedSum {
   void add(Flight& flight) {
     const index_t n = length(next_);
     T* memory = flight.memory.data();
-    pack_range(in_, own_.begin + next_, n, memory + group_->rank * slice_);
+    T* copy = memory + group_->rank * slice_;
+    const T* own = in_.contiguous() ? in_.data + own_.begin + next_ : copy;
+    if (own == copy) pack_range(in_, own_.begin + next_, n, copy);
     T* to = result_ + next_;
-    combine_range<T>(
-        {0, n}, op_, into_, group_->size, [&](int r) { return View<const T>(memory + r * slice_, 1, n, n); }, 1,
-        [&](int) { return row_view(to, n); });
+    const auto contribution = [&](int r) {
+      return View<const T>(r == group_->rank ? own : memory + r * slice_, 1, n, n);
+    };
+    combine_range<T>({0, n}, op_, into_, group_->size, contribution, 1, [&](int) { return row_view(to, n); });
   }
 
   MpiGroup* group_;
@@ -108,8 +112,8 @@ class RankOrderedSum {
   std::array<Flight, 2> flights_;
 };
 
-/// `out` = [out +] the sum of the members' rectangles. `share(r)`: which elements of `in` rank r adds up. Serves reduce,
-/// where the root adds all, and reduce_scatter, where each adds its own block.
+/// `out` = [out +] the sum of the members' rectangles. `share(r)`: which elements of `in` rank r adds up. Serves
+/// reduce, where the root adds all, and reduce_scatter, where each adds its own block.
 template <class T>
 class MpiReduce final : public MpiTask {
  public:
@@ -117,16 +121,14 @@ class MpiReduce final : public MpiTask {
       : MpiTask(task_name), group_(std::move(group)), transfers_(*group_), tag_(tag) {}
 
   /// What rank `to` adds up of this rank's data.
-  void give(View<const T> in, int to) {
-    send_contribution(transfers_, *group_, in, {0, in.size()}, to, tag_, packed_);
-  }
+  void give(View<const T> in, int to) { send_contribution(transfers_, *group_, in, {0, in.size()}, to, tag_, packed_); }
   /// What this rank adds up itself.
   void take(View<const T> in, View<T> out, Into into) {
     if (out.empty()) return;
     out_ = out;
     T* result = out.data;
     if (!out.contiguous()) {
-      result_ = MpiBuffer<T>(out.size());
+      result_ = MpiBuffer<T>(*group_->world, out.size());
       result = result_.data();
       if (into == Into::accumulate) pack_range(View<const T>(out), 0, out.size(), result);
     }
@@ -159,15 +161,11 @@ template <class T>
 class MpiAllReduce final : public MpiTask {
  public:
   MpiAllReduce(std::shared_ptr<MpiGroup> group, View<const T> in, View<T> out, ReduceOp op, int tag)
-      : MpiTask("all_reduce"),
-        group_(std::move(group)),
-        transfers_(*group_),
-        out_(out),
-        tag_(tag) {
+      : MpiTask("all_reduce"), group_(std::move(group)), transfers_(*group_), out_(out), tag_(tag) {
     for (int r = 0; r < group_->size; ++r) {
       if (r != group_->rank) send_contribution(transfers_, *group_, in, chunk(r), r, tag_, packed_);
     }
-    if (!out.contiguous()) result_ = MpiBuffer<T>(out.size());
+    if (!out.contiguous()) result_ = MpiBuffer<T>(*group_->world, out.size());
     sum_.emplace(*group_, in, chunk(group_->rank), at(group_->rank), op, Into::overwrite, tag_);
   }
 

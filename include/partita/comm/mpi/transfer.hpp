@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "partita/comm/mpi/group.hpp"
@@ -12,17 +13,32 @@
 
 namespace partita::detail {
 
-/// Elements on their way to or from MPI, whose values are not set.
+/// Elements on their way to or from MPI, whose values are not set; memory that the world uses again.
 template <class T>
 class MpiBuffer {
  public:
   MpiBuffer() = default;
-  explicit MpiBuffer(index_t count)
-      : bytes_(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(count) * sizeof(T))) {}
-  [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(bytes_.get()); }
+  MpiBuffer(MpiWorld& world, index_t count)
+      : world_(&world), scratch_(world.scratch.take(static_cast<std::size_t>(count) * sizeof(T))) {}
+  MpiBuffer(MpiBuffer&& other) noexcept { swap(other); }
+  MpiBuffer& operator=(MpiBuffer&& other) noexcept {
+    MpiBuffer taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~MpiBuffer() {
+    if (world_ != nullptr) world_->scratch.give(std::move(scratch_));
+  }
+  [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(scratch_.memory.get()); }
 
  private:
-  std::unique_ptr<std::byte[]> bytes_;
+  void swap(MpiBuffer& other) noexcept {
+    std::swap(world_, other.world_);
+    std::swap(scratch_, other.scratch_);
+  }
+
+  MpiWorld* world_ = nullptr;
+  MpiScratch::Piece scratch_;
 };
 
 /// Elements [begin, begin + count) of a rectangle, in row-major order, to or from consecutive memory.

@@ -19,6 +19,7 @@
 #include "partita/comm/mpi/arena.hpp"
 #include "partita/comm/mpi/notice.hpp"
 #include "partita/comm/mpi/options.hpp"
+#include "partita/comm/mpi/scratch.hpp"
 
 namespace partita::detail {
 
@@ -55,6 +56,14 @@ class MpiWorld {
     int neighbours = 0;
     mpi_check(MPI_Comm_size(node_, &neighbours), "MPI_Comm_size");
     crowded_ = static_cast<unsigned>(neighbours) > std::thread::hardware_concurrency();
+    if (options.ranks_per_node > 0) {
+      int place_on_node = 0;
+      mpi_check(MPI_Comm_rank(node_, &place_on_node), "MPI_Comm_rank");
+      mpi_check(MPI_Comm_split(node_, place_on_node / options.ranks_per_node, rank_, &made), "MPI_Comm_split");
+      mpi_free(node_);
+      node_ = mpi_own(made);
+      mpi_check(MPI_Comm_size(node_, &neighbours), "MPI_Comm_size");
+    }
     std::array<int, 2> place{rank_, 0};  // the lowest rank of the node, and the own rank in it
     mpi_check(MPI_Bcast(&place[0], 1, MPI_INT, 0, node_), "MPI_Bcast");
     mpi_check(MPI_Comm_rank(node_, &place[1]), "MPI_Comm_rank");
@@ -173,6 +182,7 @@ class MpiWorld {
 
   Traffic traffic;
   MpiStatistics statistics;
+  MpiScratch scratch;
 
   /// Memory of panel boards that some reader of may not have left yet (group.hpp).
   struct RetiredBoard {

@@ -8,10 +8,13 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "partita/comm/checked/inspection.hpp"
 #include "partita/comm/thread/world.hpp"
 
 namespace partita::detail {
@@ -64,6 +67,7 @@ struct Post {
   Rectangle out;
   const void* table = nullptr;  // the views to send, or a pointer that a control operation hands over
   std::array<index_t, 2> value{};
+  Inspection* inspection = nullptr;  // the description of the call, where calls are compared
 };
 
 /// One member's part in one operation. `stage` is 2 * ticket + 1 once posted, 2 * ticket + 2 once the member will
@@ -74,6 +78,7 @@ struct alignas(cache_line) Operation : Task {
   bool await_done = false;             // until done, else until posted
   bool then_done = false;              // after the work, until all are done
   bool held = false;
+  bool uninspected = false;  // carries an inspection that has not been examined
   std::span<const Block> blocks;
   const void* receives = nullptr;
   void* result = nullptr;
@@ -84,9 +89,11 @@ struct alignas(cache_line) Operation : Task {
 
 /// How many members have posted and are done, over all uses of the slot: an operation is posted by all when the
 /// count reaches size * (its round + 1). Members are done after they have posted, and post after the last round is
-/// done, so neither count runs ahead.
+/// done, so neither count runs ahead. `verdict` is used where calls are compared: 2 * ticket + 1 once all have posted,
+/// 2 * ticket + 2 once a member has given up waiting for that; whichever comes first stays.
 struct alignas(cache_line) Slot {
   std::atomic<std::uint64_t> posted{0};
+  std::atomic<std::uint64_t> verdict{0};
   alignas(cache_line) std::atomic<std::uint64_t> done{0};
 };
 
@@ -118,7 +125,8 @@ struct Group {
         operations(ring_size * members.size()),
         mailboxes(members.size()),
         messages(members.size()),
-        free_messages(members.size(), nullptr) {}
+        free_messages(members.size(), nullptr),
+        kept(members.size()) {}
 
   [[nodiscard]] int world_rank(int member) const noexcept { return members[static_cast<std::size_t>(member)]; }
   [[nodiscard]] Slot& slot(std::uint64_t ticket) noexcept { return slots[ticket % ring_size]; }
@@ -157,6 +165,7 @@ struct Group {
   std::vector<Mailbox> mailboxes;
   std::vector<std::deque<Message>> messages;  // one member's own records
   std::vector<Message*> free_messages;
+  std::vector<std::shared_ptr<void>> kept;  // what each member keeps alive with the group
 };
 
 /// One member's end of a group. Only the thread of its rank uses it.
@@ -173,8 +182,21 @@ struct Endpoint {
   World* world;
   int world_rank;
   RankState* me;
-  std::uint64_t next = 0;  // the next operation's number
+  std::uint64_t next = 0;            // the next operation's number
+  Inspection* inspection = nullptr;  // for the next operation
+  std::vector<const Inspection*> calls;
 };
+
+/// A group of some members of another.
+[[nodiscard]] inline std::shared_ptr<Group> make_group(const Group& from, const std::vector<int>& members) {
+  std::vector<int> world_ranks;
+  for (const int m : members) world_ranks.push_back(from.world_rank(m));
+  try {
+    return std::make_shared<Group>(from.world, std::move(world_ranks));
+  } catch (const std::bad_alloc&) {
+    throw CapacityError("CapacityError: no memory for a communicator of " + std::to_string(members.size()) + " ranks");
+  }
+}
 
 template <class T>
 inline constexpr char type_tag = 0;

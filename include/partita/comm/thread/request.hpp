@@ -109,6 +109,11 @@ class [[nodiscard]] ThreadPanel {
 
   void release() noexcept {
     if (operation_ == nullptr) return;
+    if (operation_->open) {  // given up before its calls were compared
+      detail::close_task(*end_->me, *operation_, false);
+      operation_->uninspected = false;
+      if (root_) detail::finish(*operation_);
+    }
     if (!root_) {
       if (operation_->held) {
         operation_->held = false;

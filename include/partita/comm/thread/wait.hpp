@@ -87,9 +87,12 @@ inline bool park(RankState& me, World::Clock::time_point deadline) {
 ///
 /// No wake-up is lost: a waiter raises `parked` and then looks again; whoever changes something changes it first and
 /// then looks at `parked`. All four accesses are sequentially consistent.
+///
+/// False when the limit passed first.
 template <class Ready, class BlockedBy>
-void wait_until_ready(World& world, RankState& me, const char* name, Parked reason, Ready ready, BlockedBy blocked_by) {
-  if (ready()) return;
+[[nodiscard]] bool wait_until_ready(World& world, RankState& me, const char* name, Parked reason, Ready ready,
+                                    BlockedBy blocked_by, std::chrono::milliseconds limit) {
+  if (ready()) return true;
   const int spins = world.crowded() ? 0 : 40;
   const int yields = world.crowded() ? 16 : 50;
   auto deadline = World::Clock::time_point::max();
@@ -100,17 +103,17 @@ void wait_until_ready(World& world, RankState& me, const char* name, Parked reas
       } else {
         std::this_thread::yield();
       }
-      if (ready()) return;
+      if (ready()) return true;
       if (world.failed()) world.throw_failed();
     }
-    if (deadline == World::Clock::time_point::max()) deadline = World::Clock::now() + world.deadline();
+    if (deadline == World::Clock::time_point::max()) deadline = World::Clock::now() + limit;
     struct Unpark {
       RankState& me;
       ~Unpark() { me.parked.store(Parked::no); }
     };
     me.parked.store(reason);
     const Unpark unpark{me};
-    if (ready()) return;
+    if (ready()) return true;
     if (world.failed()) world.throw_failed();
     if (const int rank = blocked_by(); rank >= 0) {
       world.fail(rank, "left while peers wait for it in ", name);
@@ -118,19 +121,22 @@ void wait_until_ready(World& world, RankState& me, const char* name, Parked reas
     }
     if (!park(me, deadline) && !ready()) {
       if (world.failed()) world.throw_failed();
-      throw TimeoutError(std::string("TimeoutError: ") + name + " is not complete after " +
-                         std::to_string(world.deadline().count()) +
-                         " ms; a peer has not entered it, or the deadline of the launch is too short");
+      return false;
     }
   }
 }
 
 /// As above, as member of `end`; whoever leaves by an exception first makes its memory safe.
 template <class Ready, class BlockedBy>
-void wait_or_leave(Endpoint& end, const char* name, Parked reason, Ready ready, BlockedBy blocked_by) {
+[[nodiscard]] bool wait_or_leave(Endpoint& end, const char* name, Parked reason, Ready ready, BlockedBy blocked_by,
+                                 std::chrono::milliseconds limit, bool throws) {
   World& world = *end.world;
   try {
-    wait_until_ready(world, *end.me, name, reason, ready, blocked_by);
+    if (wait_until_ready(world, *end.me, name, reason, ready, blocked_by, limit)) return true;
+    if (!throws) return false;
+    throw TimeoutError(std::string("TimeoutError: ") + name + " is not complete after " +
+                       std::to_string(limit.count()) +
+                       " ms; a peer has not entered it, or the deadline of the launch is too short");
   } catch (const std::exception& error) {
     world.fail(end.world_rank, error.what());
     leave(world, *end.me, true);
@@ -140,6 +146,12 @@ void wait_or_leave(Endpoint& end, const char* name, Parked reason, Ready ready, 
     leave(world, *end.me, true);
     throw;
   }
+}
+
+/// As above until the deadline of the launch; TimeoutError beyond it.
+template <class Ready, class BlockedBy>
+void wait_or_leave(Endpoint& end, const char* name, Parked reason, Ready ready, BlockedBy blocked_by) {
+  static_cast<void>(wait_or_leave(end, name, reason, ready, blocked_by, end.world->deadline(), true));
 }
 
 /// Completes one task of this rank, or takes it out of its list.

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other unit of a stranger's program.
+
+#include "other.hpp"
+
+partita::Matrix<double> square(const partita::DistTensor<double, partita::Summa2D<2>, partita::ThreadContext>& a) {
+  return partita::gather(partita::matmul(a, a));
+}
