@@ -79,6 +79,7 @@ if [ "$1" = test ]; then
   need mpich mpirun.mpich
   need iproute2 ip
   need pkg-config pkg-config
+  need doxygen doxygen
 fi
 install_missing
 check_cmake

@@ -78,11 +78,10 @@ template <class G, class Wanted>
 struct PartitionOf {
   static constexpr Layout layout = Wanted::value;
 
+  static constexpr AxisList lists[] = {layout.rows, layout.cols, layout.partial};
+
   template <template <class...> class Over, int Which, int... I>
-  static auto list(std::integer_sequence<int, I...>)
-      -> Over<typename TagAt<G, (Which == 0   ? layout.rows
-                                 : Which == 1 ? layout.cols
-                                              : layout.partial)[I]>::type...>;
+  static auto list(std::integer_sequence<int, I...>) -> Over<typename TagAt<G, lists[Which][I]>::type...>;
 
   using type = Partition<G, decltype(list<RowsOver, 0>(std::make_integer_sequence<int, layout.rows.size()>{})),
                          decltype(list<ColsOver, 1>(std::make_integer_sequence<int, layout.cols.size()>{})),
