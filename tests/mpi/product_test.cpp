@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 
 #include "mpi_main.hpp"
 #include "partita/backend/eigen.hpp"
@@ -18,6 +17,7 @@ using MpiSweepContext = Context<EigenBackend, CountingComm<MpiComm>>;
 inline Traffic touched(MpiSweepContext& context) { return context.comm().base().traffic(); }
 }  // namespace partita
 
+#include "support/draw.hpp"
 #include "support/grids.hpp"
 #include "support/threads.hpp"
 
@@ -55,19 +55,6 @@ std::vector<std::vector<int>> grids_of(int ranks) {
   }
 }
 
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : engine_(seed) {}
-  index_t between(index_t low, index_t high) {
-    return low + static_cast<index_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-  bool chance(int percent) { return between(1, 100) <= percent; }
-  std::uint64_t bits() { return engine_(); }
-
- private:
-  std::mt19937_64 engine_;
-};
-
 /// A row of the table of as many axes, or any valid pair of partitions over three axes.
 std::pair<Layout, Layout> draw_layouts(int axes, Draw& draw) {
   static constexpr auto all = all_layouts();
@@ -81,60 +68,6 @@ std::pair<Layout, Layout> draw_layouts(int axes, Draw& draw) {
     const Layout& a = all[static_cast<std::size_t>(draw.between(0, 48))];
     const Layout& b = all[static_cast<std::size_t>(draw.between(0, 48))];
     if (plan_of(a, b).valid()) return {a, b};
-  }
-}
-
-ProductCase draw_case(int axes, bool may_keep, Draw& draw) {
-  ProductCase c;
-  std::tie(c.a, c.b) = draw_layouts(axes, draw);
-  const bool even = draw.chance(25);  // so that panels can move as slices
-  const auto size = [&] {
-    return even ? 12 * draw.between(1, 2) : draw.chance(12) ? draw.between(0, 3) : draw.between(5, 19);
-  };
-  c.m = size();
-  c.n = size();
-  c.k = size();
-  if (!even && draw.chance(20)) {
-    const index_t k_unit = draw.between(1, 3);
-    c.a_units = {draw.between(1, 4), k_unit};
-    c.b_units = {k_unit, draw.between(1, 4)};
-  }
-  c.a_transposed = draw.chance(50);
-  c.b_transposed = draw.chance(50);
-  c.conjugated = draw.chance(50);
-  c.alpha = draw.chance(60) ? 1 : static_cast<int>(draw.between(-2, 3));
-  c.beta = draw.chance(50) ? 0 : static_cast<int>(draw.between(-2, 2));
-  c.ld_padding = draw.chance(30) ? draw.between(1, 5) : 0;
-  if (draw.chance(75)) c.options.panel_width = draw.between(1, 3);
-  c.options.lookahead = static_cast<int>(draw.between(1, 4));
-  c.options.panels = draw.chance(25) ? PanelMove::all_gather : PanelMove::broadcast;
-  c.seed = draw.bits() >> 8;
-  const Layout natural = plan_of(c.a, c.b).natural;
-  Layout result{natural.rows, natural.cols, {}};
-  for (const int axis : natural.partial) {  // all-reduced, scattered or kept
-    const index_t choice = draw.between(0, may_keep ? 3 : 2);
-    if (choice == 1) result.rows.push_back(axis);
-    if (choice == 2) result.cols.push_back(axis);
-    if (choice == 3) result.partial.push_back(axis);
-  }
-  c.plan = plan_product(c.a, c.b, result);
-  return c;
-}
-
-CaseResult run_as(int scalar, ProcessGrid<MpiSweepContext>& grid, const ProductCase& c) {
-  switch (scalar) {
-    case 0:
-      return run_case<float>(grid, c);
-    case 1:
-      return run_case<double>(grid, c);
-    case 2:
-      return run_case<std::complex<float>>(grid, c);
-    case 3:
-      return run_case<std::complex<double>>(grid, c);
-    case 4:
-      return run_case<half>(grid, c);
-    default:
-      return run_case<bfloat16>(grid, c);
   }
 }
 
@@ -169,8 +102,9 @@ TEST_CASE("exact sweep: table rows and pairs of partitions, in place, copied, in
       for (std::size_t a = 0; a < extents.size(); ++a) values[a] = extents[a];
       ProcessGrid<MpiSweepContext> grid(context, axis_names(axes), values);
       for (int i = 0; i < each; ++i, ++total) {
-        const ProductCase c = draw_case(axes, total % 6 < 4, draw);
-        const CaseResult found = run_as(total % 6, grid, c);
+        const auto [a, b] = draw_layouts(axes, draw);
+        const ProductCase c = draw_case(a, b, static_cast<int>(draw.between(0, 3)), total % 6 < 4, draw);
+        const CaseResult found = run_case_of(total % 6, grid, c);
         panels += found.panels;
         if (found.failure.empty() || ++failed > 3) continue;
         failures += "rank " + std::to_string(context.rank()) + " of " + detail::grid_text(axis_names(axes), values) +

@@ -94,20 +94,7 @@ template <class Ctx, class Scalar>
 std::vector<index_t> run_cases(const std::vector<int>& extents, const std::vector<ProductCase>& cases, Scalar scalar,
                                Failures& failures) {
   const auto run = [scalar](ProcessGrid<Ctx>& grid, const ProductCase& c, std::size_t i) {
-    switch (scalar(i)) {
-      case 0:
-        return run_case<float>(grid, c);
-      case 1:
-        return run_case<double>(grid, c);
-      case 2:
-        return run_case<std::complex<float>>(grid, c);
-      case 3:
-        return run_case<std::complex<double>>(grid, c);
-      case 4:
-        return run_case<half>(grid, c);
-      default:
-        return run_case<bfloat16>(grid, c);
-    }
+    return run_case_of(scalar(i), grid, c);
   };
   return run_cases_by<Ctx>(extents, cases, run, failures);
 }

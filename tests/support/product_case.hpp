@@ -216,6 +216,25 @@ CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
   return found;
 }
 
+/// Runs the case with scalar number 0 … 5: float, double, complex of both, half, bfloat16.
+template <class Ctx>
+CaseResult run_case_of(int scalar, ProcessGrid<Ctx>& grid, const ProductCase& c) {
+  switch (scalar) {
+    case 0:
+      return run_case<float>(grid, c);
+    case 1:
+      return run_case<double>(grid, c);
+    case 2:
+      return run_case<std::complex<float>>(grid, c);
+    case 3:
+      return run_case<std::complex<double>>(grid, c);
+    case 4:
+      return run_case<half>(grid, c);
+    default:
+      return run_case<bfloat16>(grid, c);
+  }
+}
+
 /// The case in words.
 inline std::string describe(const ProductCase& c, std::span<const std::string_view> names) {
   return layout_text(c.a, names) + (c.a_transposed ? " (stored transposed)" : "") + " x " + layout_text(c.b, names) +

@@ -213,12 +213,15 @@ template <class T, class P, class Ctx>
   return view;
 }
 
-/// The transpose, as a view: nothing moves, and the partition's rows and columns change places.
+namespace detail {
+
+/// The view turned over: rows and columns change places. A view that is turned back is as stored again; one that is
+/// turned the other way would be a conjugate, which has no view.
 template <TensorLike X>
-[[nodiscard]] auto transposed(const X& x) {
+[[nodiscard]] auto turned(const X& x, Orientation turn) {
   const auto v = as_view(x);
   using V = std::remove_cvref_t<decltype(v)>;
-  if (v.orientation == Orientation::adjoint) {
+  if (v.orientation != Orientation::as_stored && v.orientation != turn) {
     throw ArgumentError("ArgumentError: the transpose of an adjoint view is a conjugate, which has no view");
   }
   return TensorView<typename V::value_type, transposed_t<typename V::partition>, typename V::context_type>{
@@ -226,25 +229,24 @@ template <TensorLike X>
       v.shape.transposed(),
       v.units.transposed(),
       v.stored,
-      v.orientation == Orientation::as_stored ? Orientation::transposed : Orientation::as_stored,
+      v.orientation == Orientation::as_stored ? turn : Orientation::as_stored,
       v.identity};
 }
 
+}  // namespace detail
+
+/// The transpose, as a view: nothing moves, and the partition's rows and columns change places.
+/// Errors: ArgumentError for an adjoint view.
+template <TensorLike X>
+[[nodiscard]] auto transposed(const X& x) {
+  return detail::turned(x, Orientation::transposed);
+}
+
 /// The conjugate transpose, as a view; for real scalars the same as transposed().
+/// Errors: ArgumentError for a transposed view.
 template <TensorLike X>
 [[nodiscard]] auto adjoint(const X& x) {
-  const auto v = as_view(x);
-  using V = std::remove_cvref_t<decltype(v)>;
-  if (v.orientation == Orientation::transposed) {
-    throw ArgumentError("ArgumentError: the adjoint of a transposed view is a conjugate, which has no view");
-  }
-  return TensorView<typename V::value_type, transposed_t<typename V::partition>, typename V::context_type>{
-      v.grid,
-      v.shape.transposed(),
-      v.units.transposed(),
-      v.stored,
-      v.orientation == Orientation::as_stored ? Orientation::adjoint : Orientation::as_stored,
-      v.identity};
+  return detail::turned(x, Orientation::adjoint);
 }
 
 }  // namespace partita

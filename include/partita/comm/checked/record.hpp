@@ -101,7 +101,7 @@ struct CallRecord {
   std::uint64_t sequence = 0;
   std::uint64_t communicator = 0;
   std::uint64_t type = 0;
-  std::uint64_t type_bytes = 0;
+  std::uint64_t type_bytes = 0;  // follows from the type; for the text
   index_t rows = 0;
   index_t cols = 0;
   std::uint64_t blocks = 0;
@@ -127,7 +127,6 @@ static_assert(std::is_trivially_copyable_v<CallRecord> && sizeof(CallRecord) % 8
   std::uint64_t h = mix(static_cast<std::uint64_t>(r.kind), r.communicator);
   h = mix(h, r.sequence);
   h = mix(h, r.type);
-  h = mix(h, r.type_bytes);
   h = mix(h, static_cast<std::uint64_t>(r.rows));
   h = mix(h, static_cast<std::uint64_t>(r.cols));
   h = mix(h, r.blocks);
@@ -149,7 +148,7 @@ inline constexpr std::array<CallField, 14> call_fields{{
     {"the communicator", [](const CallRecord& r) noexcept { return r.communicator; }},
     {"the number of the call", [](const CallRecord& r) noexcept { return r.sequence; }},
     {"the arguments, which some ranks refuse", [](const CallRecord& r) noexcept { return r.refused; }},
-    {"the type of the elements", [](const CallRecord& r) noexcept { return mix(mix(0, r.type), r.type_bytes); }},
+    {"the type of the elements", [](const CallRecord& r) noexcept { return r.type; }},
     {"the shape",
      [](const CallRecord& r) noexcept {
        return mix(mix(0, static_cast<std::uint64_t>(r.rows)), static_cast<std::uint64_t>(r.cols));
