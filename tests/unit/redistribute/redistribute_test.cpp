@@ -79,6 +79,34 @@ TEST_CASE("all 2401 pairs of partitions over three axes, uneven, empty and with 
   CHECK(failures.count() == 0);
 }
 
+TEST_CASE("between one axis and three: the partitions of a line, from and to all of them") {
+  constexpr Layout line_layouts[] = {Replicated<>::layout, RowShard<>::layout, ColumnShard<>::layout};
+  Failures failures;
+  on_grid<CountedContext>({2, 1, 3}, [&](ProcessGrid<CountedContext>& grid) {
+    const AxisList line_axes{0};
+    const AxisValues line_extents{6};
+    const auto check = [&](const Placement& from, const Placement& to, const std::string& what) {
+      for (const Shape shape : {Shape{7, 9}, Shape{1, 4}, Shape{0, 3}}) {
+        const std::string failure = check_exchange<std::int64_t>(grid.context(), shape, from, to);
+        if (!failure.empty()) failures.add(what + ", " + to_string(shape) + ": " + failure);
+      }
+    };
+    for (const Layout& on_line : line_layouts) {
+      const Placement line{on_line, line_axes, line_extents, {2, 1}};
+      for (const Layout& other : line_layouts) {
+        check(line, {other, line_axes, line_extents, {1, 3}}, "line to line");
+      }
+      for (const Layout& spatial : all_layouts()) {
+        const Placement space{spatial, grid.axes(), grid.extents(), {1, 2}};
+        check(line, space, "line to " + layout_text(spatial, names_25d));
+        check(space, line, layout_text(spatial, names_25d) + " to line");
+      }
+    }
+  });
+  INFO(failures.text());
+  CHECK(failures.count() == 0);
+}
+
 TEST_CASE("R01: an uneven dimension is sharded and gathered without padding") {
   for (const int p : {3, 4, 8}) {
     launch_threads(p, [p](ThreadComm& comm) {
