@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // partita-demo DIRECTORY: multiplies the handwritten digits under every policy, and compares with NumPy's results.
+// Ranks are 8 threads or, under mpirun in a build with MPI, its processes.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -10,6 +11,9 @@
 
 #include "matmul_files/bound.hpp"
 #include "matmul_files/product.hpp"
+#if MATMUL_FILES_MPI
+#include "matmul_files/processes.hpp"
+#endif
 
 namespace {
 
@@ -22,17 +26,15 @@ struct Row {
   std::string reference;
 };
 
-/// The grid of 8 ranks that a policy gets.
-std::vector<int> grid_of_8(GridKind grid) {
-  switch (grid) {
-    case GridKind::line:
-      return {8};
-    case GridKind::rectangle:
-      return {2, 4};
-    case GridKind::layers:
-      break;
+/// The grid that a policy gets: the most square one, in few layers. 2×4 and 2×2×2 for 8 ranks.
+std::vector<int> grid_of(GridKind grid, int ranks) {
+  if (grid == GridKind::line) return {ranks};
+  const bool layers = grid == GridKind::layers;
+  int side = 1;
+  for (int s = 1; s * s <= ranks; ++s) {
+    if (ranks % (layers ? s * s : s) == 0) side = s;
   }
-  return {2, 2, 2};
+  return layers ? std::vector<int>{ranks / (side * side), side, side} : std::vector<int>{side, ranks / side};
 }
 
 /// The largest difference from the reference, over the bound of rounding. Data and means are not negative, so that an
@@ -50,23 +52,26 @@ double difference(const NpyFile& reference, index_t steps, Block block, View<con
   return largest;
 }
 
-/// Multiplies, prints a line, and tells whether the result agrees: within the bound, or with no difference at all.
-template <class T>
-bool run(const PolicyName& policy, const Row& row, bool exact) {
+/// Multiplies, prints a line on rank 0, and tells whether the result agrees: within the bound, or exactly.
+template <class T, class Comm>
+bool run_row(RankContext<Comm>& context, const PolicyName& policy, const Row& row, bool exact) {
   const NpyFile reference(row.reference);
   const index_t k = NpyFile(row.job.b).shape().rows;
-  std::vector<double> differences(8);
-  const auto compare = [&](RankContext& context, const Report&, Block block, View<const T> c) {
-    differences[static_cast<std::size_t>(context.rank())] = difference(reference, k + 8 + 4, block, c);
+  const int ranks = context.size();
+  double largest = 0;
+  const auto compare = [&](const Report&, Block block, View<const T> c) {
+    largest = difference(reference, k + ranks + 4, block, c);
+    const View<double> all(&largest, 1, 1, 1);
+    context.comm().all_reduce(all, all, ReduceOp::max).wait();
   };
-  const Report report = multiply_files<T>(find_policy(policy.name, row.job.transpose_a, row.job.transpose_b),
-                                          grid_of_8(policy.grid), row.job, compare);
+  const AnyPolicy chosen = find_policy(policy.name, row.job.transpose_a, row.job.transpose_b);
+  const Report report = multiply_files<T, Comm>(context, chosen, grid_of(policy.grid, ranks), row.job, compare);
+  const bool agrees = largest <= (exact ? 0 : 1);
+  if (context.rank() != 0) return agrees;
 
   index_t bytes = 0;
   for (const RankMoved& moved : report.ranks) bytes = std::max(bytes, moved.counted.bytes);
   const double seconds = *std::min_element(report.seconds.begin(), report.seconds.end());
-  const double largest = *std::max_element(differences.begin(), differences.end());
-  const bool agrees = largest <= (exact ? 0 : 1);
   char result[64] = "equal";
   if (largest > 0) std::snprintf(result, sizeof result, "%.2g of the bound", largest);
   std::printf("%-10s  %-7s  %-7s  %-12s  %-23s  %8.2f ms  %9.1f KB  %s%s\n", std::string(policy.name).c_str(), row.name,
@@ -75,44 +80,65 @@ bool run(const PolicyName& policy, const Row& row, bool exact) {
   return agrees;
 }
 
-int run(const std::string& directory) {
+/// The table, as all ranks make it and rank 0 prints it. Returns the exit status.
+template <class Comm>
+int run(RankContext<Comm>& context, const std::string& directory, const char* rank_kind) {
   const auto file = [&](const char* name) { return directory + "/" + name; };
   const std::string x = file("digits.npy");
   const Row gram{"X^T X", {.a = x, .b = x, .transpose_a = true, .repeat = 5}, file("reference_xtx.npy")};
   const Row similarity{"X X^T", {.a = x, .b = x, .transpose_b = true, .repeat = 5}, file("reference_xxt.npy")};
   const Row scores{"X means", {.a = x, .b = file("digits_class_means.npy"), .repeat = 5}, file("reference_xmeans.npy")};
 
-  std::printf(
-      "X: the handwritten digits, %s. 8 ranks, each a thread. Results beside NumPy's, stored with the data.\n\n",
-      to_string(NpyFile(x).shape()).c_str());
-  std::printf("%-10s  %-7s  %-7s  %-12s  %-23s  %11s  %12s  %s\n", "policy", "product", "type", "algorithm", "grid",
-              "time", "moved/rank", "result");
+  const bool prints = context.rank() == 0;
+  if (prints) {
+    std::printf("X: the handwritten digits, %s. %d ranks, each %s. Results beside NumPy's, stored with the data.\n\n",
+                to_string(NpyFile(x).shape()).c_str(), context.size(), rank_kind);
+    std::printf("%-10s  %-7s  %-7s  %-12s  %-23s  %11s  %12s  %s\n", "policy", "product", "type", "algorithm", "grid",
+                "time", "moved/rank", "result");
+  }
   std::string disagreements;
   for (const PolicyName& policy : policy_names) {
     const auto check = [&](const Row& row, bool agrees) {
       if (!agrees) disagreements += "\n  " + std::string(row.name) + " under " + std::string(policy.name);
     };
     // Sums of integers below 2^24: exact in float32, in whatever order.
-    check(gram, run<float>(policy, gram, true));
-    check(similarity, run<float>(policy, similarity, true));
-    check(scores, run<double>(policy, scores, false));
+    check(gram, run_row<float>(context, policy, gram, true));
+    check(similarity, run_row<float>(context, policy, similarity, true));
+    check(scores, run_row<double>(context, policy, scores, false));
   }
-  std::printf("\n%s\n",
-              disagreements.empty() ? "all results agree" : ("these results disagree:" + disagreements).c_str());
+  if (prints) {
+    std::printf("\n%s\n",
+                disagreements.empty() ? "all results agree" : ("these results disagree:" + disagreements).c_str());
+    std::fflush(stdout);
+  }
   return disagreements.empty() ? 0 : 1;
+}
+
+int fail(int status, const std::string& text) {
+  std::cerr << "partita-demo: " << text << std::endl;
+  return status;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: partita-demo DIRECTORY    (the directory of the digits: examples/data)\n";
-    return 2;
-  }
+  if (argc != 2) return fail(2, "usage: partita-demo DIRECTORY    (the directory of the digits: examples/data)");
+  const std::string directory = argv[1];
   try {
-    return run(argv[1]);
+#if MATMUL_FILES_MPI
+    if (under_mpirun()) {
+      return on_processes(argc, argv, fail, [&](RankContext<MpiComm>& context) {
+        return run(context, directory, "a process under MPI");
+      });
+    }
+#endif
+    int status = 0;
+    on_threads(8, [&](RankContext<ThreadComm>& context) {
+      const int own = run(context, directory, "a thread");
+      if (context.rank() == 0) status = own;
+    });
+    return status;
   } catch (const std::exception& error) {
-    std::cerr << "partita-demo: " << error.what() << "\n";
-    return 1;
+    return fail(1, error.what());
   }
 }

@@ -11,6 +11,9 @@
 #include "matmul_files/bound.hpp"
 #include "matmul_files/options.hpp"
 #include "matmul_files/product.hpp"
+#if MATMUL_FILES_MPI
+#include "matmul_files/processes.hpp"
+#endif
 
 namespace {
 
@@ -62,52 +65,63 @@ void print(const Report& report, const Options& options) {
   }
 }
 
-void flush_report() {
-  if (!std::cout.flush()) throw Error("the report cannot be written to the standard output");
-}
-
-/// Computes with scalar T, reports, and writes the result, if all is well.
-template <class T>
-void run(const Options& options, const Files& files) {
+/// Computes with scalar T, reports on rank 0, and writes the result, if all is well.
+template <class T, class Comm>
+void run_with(RankContext<Comm>& context, const Options& options, const Files& files) {
   const Job& job = options.job;
-  const auto check = [&](RankContext& context, const Report& report, Block block, View<const T> c) {
+  Comm& comm = context.comm().base();
+  const auto verify = [&](Block block, View<const T> c) {
     double error = 0;
-    if (options.verify) {
+    std::string objection;
+    try {
       const Source a{&files.a, job.transpose_a};
       const Source b{&files.b, job.transpose_b};
       const Source c0{files.c0 ? &*files.c0 : nullptr};
       const index_t steps = a.shape().cols + context.size() + 4;
       const Reference<T> reference(a, b, c0, factor<T>(job.alpha), factor<T>(job.beta), steps);
       error = reference.largest_error(block, c);
-      const View<double> all(&error, 1, 1, 1);
-      context.comm().all_reduce(all, all, ReduceOp::max).wait();
+    } catch (const std::exception& failure) {  // agreed below: peers must not go on into a collective alone
+      objection = failure.what();
     }
+    detail::agree_or_throw<JobError>(comm, objection);
+    const View<double> all(&error, 1, 1, 1);
+    comm.all_reduce(all, all, ReduceOp::max).wait();
+    return error;
+  };
+  const auto check = [&](const Report& report, Block block, View<const T> c) {
+    const double error = options.verify ? verify(block, c) : 0;
+    std::string objection;
     if (context.rank() == 0) {
       print(report, options);
       if (options.verify) std::cout << "verified  largest error / bound " << error << "\n";
-      flush_report();
+      if (!std::cout.flush()) objection = "the report cannot be written to the standard output";
     }
-    context.comm().barrier();
-    if (error > 1) throw Error("verification failed: an error is " + std::to_string(error) + " times its bound");
+    detail::agree_or_throw<JobError>(comm, objection);
+    if (error > 1) throw JobError("verification failed: an error is " + std::to_string(error) + " times its bound");
   };
-  multiply_files<T>(find_policy(options.policy, job.transpose_a, job.transpose_b), options.extents, job, check);
+  multiply_files<T, Comm>(context, find_policy(options.policy, job.transpose_a, job.transpose_b), options.extents, job,
+                          check);
 }
 
-void run(const Options& options) {
-  const Files files(options.job);
+/// What one rank does.
+template <class Comm>
+void run_rank(RankContext<Comm>& context, const Options& options, const Files& files) {
   const NpyType a = files.a.header().dtype;
   const NpyType b = files.b.header().dtype;
   const bool complex = is_complex(a) || is_complex(b);
   const bool single = is_single(a) && is_single(b);
-  std::cout << "product   " << describe(files.a, options.job.transpose_a) << " x "
-            << describe(files.b, options.job.transpose_b) << " in "
-            << (complex ? (single ? "complex64" : "complex128") : (single ? "float32" : "float64")) << "\n";
-  if (complex) {
-    single ? run<std::complex<float>>(options, files) : run<std::complex<double>>(options, files);
-  } else {
-    single ? run<float>(options, files) : run<double>(options, files);
+  if (context.rank() == 0) {
+    std::cout << "product   " << describe(files.a, options.job.transpose_a) << " x "
+              << describe(files.b, options.job.transpose_b) << " in "
+              << (complex ? (single ? "complex64" : "complex128") : (single ? "float32" : "float64")) << "\n";
   }
-  std::cout << "written   " << options.job.output << "\n";
+  if (complex) {
+    single ? run_with<std::complex<float>>(context, options, files)
+           : run_with<std::complex<double>>(context, options, files);
+  } else {
+    single ? run_with<float>(context, options, files) : run_with<double>(context, options, files);
+  }
+  if (context.rank() == 0) std::cout << "written   " << options.job.output << std::endl;
 }
 
 /// An error in one line.
@@ -117,20 +131,80 @@ int fail(int status, std::string text) {
   return status;
 }
 
+/// Calls work() and tells what it throws by report(status, text); a request for help is status 0.
+template <class Work, class Tell>
+void guard(CLI::App& app, const Work& work, const Tell& report) {
+  try {
+    work();
+  } catch (const CLI::CallForHelp&) {
+    report(0, app.help());
+  } catch (const CLI::ParseError& error) {
+    report(2, std::string(error.what()) + " (partita-matmul --help tells the usage)");
+  } catch (const UsageError& error) {
+    report(2, error.what());
+  } catch (const std::exception& error) {
+    report(1, error.what());
+  }
+}
+
+/// Help, or an error.
+int tell(int status, const std::string& text) {
+  if (status != 0) return fail(status, text);
+  std::cout << text;
+  return std::cout.flush() ? 0 : 1;
+}
+
+int run_on_threads(int argc, char** argv) {
+  CLI::App app(about, "partita-matmul");
+  int status = 0;
+  const auto work = [&] {
+    const Options options = parse_options(app, argc, argv);
+    const Files files(options.job);
+    int ranks = 1;
+    for (const int extent : options.extents) ranks *= extent;
+    on_threads(ranks, [&](RankContext<ThreadComm>& context) { run_rank(context, options, files); });
+  };
+  guard(app, work, [&](int code, const std::string& text) { status = tell(code, text); });
+  return status;
+}
+
+#if MATMUL_FILES_MPI
+/// Every process reads the command line and opens the files; what one of them objects to, rank 0 tells.
+int run_on_processes(int argc, char** argv) {
+  return on_processes(argc, argv, fail, [&](RankContext<MpiComm>& context) {
+    CLI::App app(about, "partita-matmul");
+    std::optional<Options> options;
+    std::optional<Files> files;
+    int own_status = -1;
+    std::string own_text;
+    const auto prepare = [&] {
+      options = parse_options(app, argc, argv, context.size());
+      files.emplace(options->job);
+    };
+    guard(app, prepare, [&](int code, const std::string& text) {
+      own_status = code;
+      own_text = text;
+    });
+    const index_t status = context.comm().agree(own_status);
+    if (status >= 0) {
+      const std::string text = detail::agree_on_objection(context.comm(), own_status == status ? own_text : "");
+      return context.rank() == 0 ? tell(static_cast<int>(status), text) : static_cast<int>(status);
+    }
+    run_rank(context, *options, *files);
+    return 0;
+  });
+}
+#else
+int run_on_processes(int /*argc*/, char** /*argv*/) {
+  return fail(2, "--comm mpi needs a partita-matmul that is built with MPI: configure with -DPARTITA_MPI=ON");
+}
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(about, "partita-matmul");
   try {
-    run(parse_options(app, argc, argv));
-    return 0;
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::cout.flush() ? 0 : 1;
-  } catch (const CLI::ParseError& error) {
-    return fail(2, std::string(error.what()) + " (partita-matmul --help tells the usage)");
-  } catch (const UsageError& error) {
-    return fail(2, error.what());
+    return asks_for_mpi(argc, argv) ? run_on_processes(argc, argv) : run_on_threads(argc, argv);
   } catch (const std::exception& error) {
     return fail(1, error.what());
   }

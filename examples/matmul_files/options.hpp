@@ -20,15 +20,17 @@ struct UsageError : Error {
 /// What the command line asks for.
 struct Options {
   Job job;
+  std::string comm = "threads";
   std::string policy;
   std::vector<int> extents;  // of the policy's grid
   bool verify = false;
   bool explain = false;
 };
 
-/// As given; 0 is "not given".
+/// As given; 0 is "not given". `processes`: how many mpirun has started, or 0, and ranks are threads.
 struct GridOptions {
   int ranks = 0, rows = 0, cols = 0, q = 0, d = 0;
+  int processes = 0;
 };
 
 inline constexpr int most_ranks = 1024;
@@ -90,25 +92,48 @@ inline std::vector<int> layers_extents(const std::string& policy, const GridOpti
   return {d, q, q};
 }
 
-/// The extents of a policy's grid. Throws UsageError where the options do not fit the policy.
-inline std::vector<int> grid_extents(const std::string& policy, const GridOptions& given) {
+/// What would put the policy on so many processes.
+inline std::string fitting_text(GridKind grid, int processes) {
+  return grid == GridKind::layers ? layers_text(processes)
+                                  : "--ranks " + std::to_string(processes) + " or no option of the grid";
+}
+
+/// Throws UsageError where a grid of so many ranks is not one of all processes.
+inline void check_processes(index_t ranks, GridKind grid, int processes) {
+  if (processes == 0 || ranks == processes) return;
+  throw UsageError(std::to_string(ranks) + " ranks are asked for, and MPI has " + std::to_string(processes) +
+                   (processes == 1 ? " process" : " processes") + ": give " + fitting_text(grid, processes) +
+                   ", or start as many with mpirun -n " + std::to_string(ranks));
+}
+
+/// The extents of a policy's grid. Throws UsageError where the options do not fit the policy, or the processes.
+inline std::vector<int> grid_extents(const std::string& policy, GridOptions given) {
   std::vector<int> extents;
+  GridKind kind = GridKind::line;
   for (const PolicyName& entry : policy_names) {
-    if (entry.name != policy) continue;
-    extents = entry.grid == GridKind::line        ? line_extents(policy, given)
-              : entry.grid == GridKind::rectangle ? rectangle_extents(given)
-                                                  : layers_extents(policy, given);
+    if (entry.name == policy) kind = entry.grid;
   }
+  if (given.ranks != 0) check_processes(given.ranks, kind, given.processes);
+  const bool grid_given = given.rows != 0 || given.cols != 0 || given.q != 0 || given.d != 0;
+  if (!grid_given && given.processes != 0 && !(kind == GridKind::layers && given.processes == 8)) {
+    given.ranks = given.processes;
+  }
+  extents = kind == GridKind::line        ? line_extents(policy, given)
+            : kind == GridKind::rectangle ? rectangle_extents(given)
+                                          : layers_extents(policy, given);
   index_t ranks = 1;
   for (const int extent : extents) ranks *= extent;
-  if (ranks > most_ranks) {
+  check_processes(ranks, kind, given.processes);
+  if (ranks > most_ranks && given.processes == 0) {
     throw UsageError(std::to_string(ranks) + " ranks, each a thread: at most " + std::to_string(most_ranks) +
                      " can be asked for");
   }
   return extents;
 }
 
-inline constexpr const char* about = R"(C = alpha*op(A)*op(B) + beta*C0 on ranks that are threads of this process.
+inline constexpr const char* about =
+    R"(C = alpha*op(A)*op(B) + beta*C0 on ranks that are threads of this process or, with --comm mpi
+in a build with MPI, the processes that mpirun has started.
 
 A policy names the partitions of op(A) and op(B), and with them the algorithm:
   replicated  Replicated x Replicated    --ranks P            (4)
@@ -117,6 +142,8 @@ A policy names the partitions of op(A) and op(B), and with them the algorithm:
   summa2d     Summa2D x Summa2D          --rows R --cols C    (2 x 2), or --ranks P: the most square grid
   summa25d    Summa25D x Summa25DWeight  --q Q --d D          (2, 2): d*q*q ranks
   splitk      SplitKLeft x SplitKRight   --q Q --d D          (2, 2): d*q*q ranks
+With --comm mpi the grid is one of all processes, the most square one unless it is given; summa25d and splitk need
+d*q*q processes. Rank 0 alone prints.
 A transposed operand is stored in the transposed partition, but for summa25d --transpose-a, where both operands are
 stored as Summa25D (the weight gradient).
 
@@ -125,10 +152,23 @@ float64 where either is float64 or of integers or booleans; complex of that prec
 converted to the result's type. Nothing is written where anything fails; an older C.npy then stays as it was.
 Exit status: 0; 2 for wrong usage; 1 for any other error, told in one line.)";
 
-/// Reads the command line. Throws CLI::ParseError (CLI::CallForHelp among them) and UsageError.
-inline Options parse_options(CLI::App& app, int argc, char** argv) {
+/// Whether the command line says --comm mpi: MPI begins before the rest is read, so that one rank tells an error.
+inline bool asks_for_mpi(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--comm=mpi" || (argument == "--comm" && i + 1 < argc && argv[i + 1] == std::string("mpi"))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Reads the command line, for ranks that are threads or so many processes. Throws CLI::ParseError (CLI::CallForHelp
+/// among them) and UsageError.
+inline Options parse_options(CLI::App& app, int argc, char** argv, int processes = 0) {
   Options options;
   GridOptions grid;
+  grid.processes = processes;
   Job& job = options.job;
   std::vector<std::string> names;
   for (const PolicyName& entry : policy_names) names.emplace_back(entry.name);
@@ -140,6 +180,9 @@ inline Options parse_options(CLI::App& app, int argc, char** argv) {
   app.add_option("B", job.b, "Right operand")->required()->type_name("B.npy");
   app.add_option("-o,--output", job.output, "Where the result goes")->required()->type_name("C.npy");
   app.add_option("--policy", options.policy, "Partitions of the operands")->required()->check(CLI::IsMember(names));
+  app.add_option("--comm", options.comm, "What ranks are, threads unless given")
+      ->check(CLI::IsMember(std::vector<std::string>{"threads", "mpi"}))
+      ->type_name("threads|mpi");
   app.add_option("--ranks", grid.ranks, "Number of ranks")->check(count)->type_name("P");
   app.add_option("--rows", grid.rows, "Rows of the grid")->check(count)->type_name("R");
   app.add_option("--cols", grid.cols, "Columns of the grid")->check(count)->type_name("C");

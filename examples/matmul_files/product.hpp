@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One product of two .npy files under one policy, as a rank runs it: load, multiply, time, count.
+// One product of two .npy files under one policy, as a rank runs it: load, multiply, time, count. threads.cpp and
+// mpi.cpp compile it, once for each communicator.
 #pragma once
 
 #include <chrono>
+#include <complex>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,8 +19,14 @@
 
 namespace matmul_files {
 
-/// Ranks are threads that multiply with Eigen; what they move is counted from the calls of their communicator.
-using RankContext = Context<EigenBackend, CountingComm<ThreadComm>>;
+/// Ranks multiply with Eigen; what they move is counted from the calls of their communicator.
+template <class Comm>
+using RankContext = Context<EigenBackend, CountingComm<Comm>>;
+
+/// An error of the job that every rank throws, with the same text.
+struct JobError : Error {
+  using Error::Error;
+};
 
 /// What to multiply, and how: C = alpha·op(A)·op(B) + beta·C0.
 struct Job {
@@ -39,18 +47,16 @@ struct RankMoved {
   Moved counted, predicted;
 };
 
-/// What is known when a job is done. All ranks fill in their own entry of `ranks`, rank 0 the rest.
+/// What is known when a job is done. The schedule is that of the rank that holds the report.
 struct Report {
-  explicit Report(int rank_count) : ranks(static_cast<std::size_t>(rank_count)) {}
-
-  std::string algorithm, strategy, grid, schedule, steps;
-  std::vector<double> seconds;  // of each product: the slowest rank's
-  std::vector<RankMoved> ranks;
+  std::string algorithm{}, strategy{}, grid{}, schedule{}, steps{};
+  std::vector<double> seconds{};  // of each product: the slowest rank's
+  std::vector<RankMoved> ranks{};
 };
 
 /// One operand: a tensor with partition P, or, where the file holds the transpose, one with the transposed partition.
 /// Either way view() is op(X) with partition P.
-template <class T, class P>
+template <class T, class P, class Comm>
 class FileOperand {
  public:
   template <class G>
@@ -58,15 +64,25 @@ class FileOperand {
       : stored_(transpose ? Stored(std::in_place_index<1>, load_npy<T, transposed_t<P>>(grid, path))
                           : Stored(std::in_place_index<0>, load_npy<T, P>(grid, path))) {}
 
-  [[nodiscard]] TensorView<T, P, RankContext> view() const {
+  [[nodiscard]] TensorView<T, P, RankContext<Comm>> view() const {
     if (stored_.index() == 0) return as_view(std::get<0>(stored_));
     return transposed(std::get<1>(stored_));
   }
 
  private:
-  using Stored = std::variant<DistTensor<T, P, RankContext>, DistTensor<T, transposed_t<P>, RankContext>>;
+  using Stored = std::variant<DistTensor<T, P, RankContext<Comm>>, DistTensor<T, transposed_t<P>, RankContext<Comm>>>;
   Stored stored_;
 };
+
+/// A tensor of the job, as make() returns it: where one rank has no memory for its block, all throw JobError.
+template <class Make>
+auto made(const Make& make) {
+  try {
+    return make();
+  } catch (const CapacityError& error) {
+    throw JobError(error.what());
+  }
+}
 
 /// A factor of the command line as a scalar of the product.
 template <class T>
@@ -102,12 +118,29 @@ inline std::string schedule_text(const ProductSchedule& schedule) {
   return text;
 }
 
+/// The entries of all ranks, on all ranks.
+template <class Comm>
+std::vector<RankMoved> gather_moved(RankContext<Comm>& context, const RankMoved& own) {
+  const index_t size = context.size();
+  const index_t mine[] = {own.counted.messages, own.counted.bytes, own.predicted.messages, own.predicted.bytes};
+  Matrix<index_t> all(Shape{size, 4});
+  std::vector<Block> rows;
+  for (index_t rank = 0; rank < size; ++rank) rows.push_back({{rank, rank + 1}, {0, 4}});
+  context.comm().all_gather(View<const index_t>(mine, 1, 4, 4), all.view(), rows).wait();
+  std::vector<RankMoved> ranks;
+  for (index_t rank = 0; rank < size; ++rank) {
+    ranks.push_back({{all(rank, 0), all(rank, 1)}, {all(rank, 2), all(rank, 3)}});
+  }
+  return ranks;
+}
+
 /// Runs the products of a job on this rank, and notes how long each took and what it moved. `reset` restores the old
-/// values of C, `product` multiplies. Throws Error where the count of what moved is not what the schedule predicts.
-inline void time_products(RankContext& context, const Job& job, const Moved& predicted, Report& report,
-                          const std::function<void()>& reset, const std::function<void()>& product) {
-  RankMoved& moved = report.ranks[static_cast<std::size_t>(context.rank())];
-  moved.predicted = predicted;
+/// values of C, `product` multiplies. Throws JobError where the count of what moved is not what the schedule predicts.
+template <class Comm>
+void time_products(RankContext<Comm>& context, const Job& job, const Moved& predicted, Report& report,
+                   const std::function<void()>& reset, const std::function<void()>& product) {
+  RankMoved moved{{}, predicted};
+  std::string objection;
   for (int i = 0; i < job.repeat; ++i) {
     reset();
     context.comm().barrier();
@@ -118,37 +151,38 @@ inline void time_products(RankContext& context, const Job& job, const Moved& pre
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
     const Traffic traffic = context.comm().traffic() - before;
     moved.counted = {traffic.messages, traffic.bytes};
-    if (moved.counted != predicted) {
-      throw Error("rank " + std::to_string(context.rank()) + " moved " + std::to_string(traffic.messages) +
+    if (moved.counted != predicted && objection.empty()) {
+      objection = "rank " + std::to_string(context.rank()) + " moved " + std::to_string(traffic.messages) +
                   " messages and " + std::to_string(traffic.bytes) + " bytes, its schedule says " +
-                  std::to_string(predicted.messages) + " and " + std::to_string(predicted.bytes));
+                  std::to_string(predicted.messages) + " and " + std::to_string(predicted.bytes);
     }
     const index_t slowest = context.comm().agree(time.count());
-    if (context.rank() == 0) report.seconds.push_back(static_cast<double>(slowest) * 1e-9);
+    report.seconds.push_back(static_cast<double>(slowest) * 1e-9);
   }
+  detail::agree_or_throw<JobError>(context.comm(), objection);
+  report.ranks = gather_moved(context, moved);
 }
 
 /// What a rank does with its block of the result: called on all ranks, with the block's global rectangle.
 template <class T>
-using Use = std::function<void(RankContext&, const Report&, Block, View<const T>)>;
+using Use = std::function<void(const Report&, Block, View<const T>)>;
 
 /// Runs the job on this rank of a grid of the given extents, lets `use` see the result, and writes it to job.output.
-template <class T, class Left, class Right>
-void multiply_files(RankContext& context, std::span<const int> extents, const Job& job, Report& report,
-                    const Use<T>& use) {
+template <class T, class Left, class Right, class Comm>
+Report multiply_under(RankContext<Comm>& context, std::span<const int> extents, const Job& job, const Use<T>& use) {
   const auto grid = make_grid_of<typename Left::grid_type>(context, extents);
-  const FileOperand<T, Left> left(grid, job.a, job.transpose_a);
-  const FileOperand<T, Right> right(grid, job.b, job.transpose_b);
+  const auto left = made([&] { return FileOperand<T, Left, Comm>(grid, job.a, job.transpose_a); });
+  const auto right = made([&] { return FileOperand<T, Right, Comm>(grid, job.b, job.transpose_b); });
   const auto a = left.view();
   const auto b = right.view();
 
   // The rule of the two partitions gives the partition of the result, ...
   using Rule = MatmulRule<Left, Right>;
-  using Result = DistTensor<T, typename Rule::result, RankContext>;
+  using Result = DistTensor<T, typename Rule::result, RankContext<Comm>>;
   const Shape shape{a.shape.rows, b.shape.cols};
   std::optional<Result> c0;
-  if (!job.c0.empty()) c0.emplace(load_npy<T, typename Rule::result>(grid, job.c0));
-  Result c = c0 ? c0->clone() : Result(grid, shape);
+  if (!job.c0.empty()) c0.emplace(made([&] { return load_npy<T, typename Rule::result>(grid, job.c0); }));
+  Result c = made([&] { return c0 ? c0->clone() : Result(grid, shape); });
 
   // ... and the schedule, which is executed, priced and printed.
   const ProductGeometry geometry{.m = shape.rows,
@@ -159,6 +193,7 @@ void multiply_files(RankContext& context, std::span<const int> extents, const Jo
                                  .extents = grid.ranks().extents(),
                                  .coordinates = grid.ranks().coordinates()};
   const ProductSchedule schedule = Rule::schedule(geometry, job.options);
+  Report report;
   const Count price = job.alpha == 0 ? Count{} : count_of(schedule);  // alpha = 0 reads neither A nor B
   time_products(
       context, job, {price.messages, price.elements * static_cast<index_t>(sizeof(T))}, report,
@@ -167,35 +202,51 @@ void multiply_files(RankContext& context, std::span<const int> extents, const Jo
       },
       [&] { matmul_into(c, a, b, factor<T>(job.alpha), factor<T>(job.beta), job.options); });
 
-  if (context.rank() == 0) {
-    const std::span<const std::string_view> names(Left::grid_type::names);
-    report.algorithm = name_of(Rule::plan.plan.algorithm);
-    report.strategy = layout_text(Left::layout, names) + " x " + layout_text(Right::layout, names) + " -> " +
-                      layout_text(Rule::result::layout, names) + ", " + plan_text(Rule::plan, names);
-    report.grid = grid_text(names, geometry.extents);
-    report.schedule = schedule_text(schedule);
-    report.steps = steps_text(schedule, names, 40);
-  }
-  context.comm().barrier();  // every rank's entry of the report is there
-  use(context, report, c.block(), std::as_const(c).local());
+  const std::span<const std::string_view> names(Left::grid_type::names);
+  report.algorithm = name_of(Rule::plan.plan.algorithm);
+  report.strategy = layout_text(Left::layout, names) + " x " + layout_text(Right::layout, names) + " -> " +
+                    layout_text(Rule::result::layout, names) + ", " + plan_text(Rule::plan, names);
+  report.grid = grid_text(names, geometry.extents);
+  report.schedule = schedule_text(schedule);
+  report.steps = steps_text(schedule, names, 40);
+  use(report, c.block(), std::as_const(c).local());
   if (!job.output.empty()) save_npy(c, job.output);
+  return report;
 }
 
-/// Runs the job with scalar T under a policy on as many threads as the grid has ranks. Throws the first rank's error.
-template <class T>
-Report multiply_files(const AnyPolicy& policy, std::span<const int> extents, const Job& job, const Use<T>& use) {
-  int ranks = 1;
-  for (const int extent : extents) ranks *= extent;
-  Report report(ranks);
+/// Runs the job with scalar T under a policy: called on all ranks of a context of as many as the grid has.
+/// Errors, the same on all ranks: FileError, ShapeError, JobError; those of `use`; those of the communicator.
+template <class T, class Comm>
+Report multiply_files(RankContext<Comm>& context, const AnyPolicy& policy, std::span<const int> extents, const Job& job,
+                      const Use<T>& use) {
+  return std::visit(
+      [&]<class Left, class Right>(const Policy<Left, Right>&) -> Report {
+        return multiply_under<T, Left, Right>(context, extents, job, use);
+      },
+      policy);
+}
+
+/// Runs body(context) on ranks that are threads. Throws the first rank's error.
+template <class Body>
+void on_threads(int ranks, const Body& body) {
   LaunchOptions launch;
   launch.deadline = std::chrono::hours(24);  // a rank may wait long for another one's product
   launch_threads(ranks, launch, [&](ThreadComm comm) {
-    RankContext context(CountingComm(std::move(comm)));
-    std::visit([&]<class Left, class Right>(
-                   const Policy<Left, Right>&) { multiply_files<T, Left, Right>(context, extents, job, report, use); },
-               policy);
+    RankContext<ThreadComm> context(CountingComm(std::move(comm)));
+    body(context);
   });
-  return report;
 }
+
+/// The declaration, or with an empty PREFIX the definition, of the products of scalar T among the ranks of COMM.
+#define MATMUL_FILES_PRODUCT(PREFIX, T, COMM)                                                                \
+  PREFIX template Report multiply_files<T, COMM>(RankContext<COMM>&, const AnyPolicy&, std::span<const int>, \
+                                                 const Job&, const Use<T>&)
+#define MATMUL_FILES_PRODUCTS(PREFIX, COMM)                \
+  MATMUL_FILES_PRODUCT(PREFIX, float, COMM);               \
+  MATMUL_FILES_PRODUCT(PREFIX, double, COMM);              \
+  MATMUL_FILES_PRODUCT(PREFIX, std::complex<float>, COMM); \
+  MATMUL_FILES_PRODUCT(PREFIX, std::complex<double>, COMM)
+
+MATMUL_FILES_PRODUCTS(extern, ThreadComm);
 
 }  // namespace matmul_files

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that needs only Eigen and threads. MPI and CUDA are includes of their own.
+// Everything that needs only Eigen and threads. Of their own: comm/mpi.hpp, comm/checked.hpp and
+// redistribute/block_cyclic.hpp.
 #pragma once
 
 #include "partita/backend/eigen.hpp"

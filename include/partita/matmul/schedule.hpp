@@ -26,7 +26,10 @@ class ProductSchedule {
     add_movement(Operand::a, plan.incoming_a, frame_.sweeps_k() ? frame_.k_of_a() : frame_.m());
     add_movement(Operand::b, plan.incoming_b, frame_.sweeps_k() ? frame_.k_of_b() : frame_.n());
     add_movement(Operand::c, plan.outgoing, over_n ? frame_.n() : frame_.m());
-    swept_ = movements_ == 0 ? frame_.k() : movement_[0].dimension.elements(movement_[0].units);
+    // A product without elements, or without terms, has nothing to sweep, however long the dimension.
+    if (geometry.m > 0 && geometry.n > 0 && geometry.k > 0) {
+      swept_ = movements_ == 0 ? frame_.k() : movement_[0].dimension.elements(movement_[0].units);
+    }
     find_slices();
   }
 
@@ -40,7 +43,7 @@ class ProductSchedule {
   [[nodiscard]] constexpr Range swept() const noexcept { return swept_; }
   /// The most elements of the swept dimension in a panel that moves.
   [[nodiscard]] constexpr index_t widest_panel() const noexcept {
-    if (movements_ == 0) return 0;
+    if (movements_ == 0 || swept_.empty()) return 0;
     if (slices_ > 1) return slices_ * slice_width_;
     index_t widest = options_.panel_width;
     for (int i = 0; i < movements_; ++i) {  // the first block along each list is the largest
@@ -112,7 +115,7 @@ class ProductSchedule {
     }
     slices_ = count;
     const index_t block_width = swept_.size() / count;
-    const index_t width = (options_.panel_width + count - 1) / count;
+    const index_t width = options_.panel_width / count + (options_.panel_width % count != 0 ? 1 : 0);
     slice_width_ = width < block_width ? width : block_width;
   }
 

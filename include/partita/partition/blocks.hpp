@@ -30,11 +30,12 @@ struct Dimension {
   index_t length = 0;
   index_t unit = 1;
 
-  [[nodiscard]] constexpr Range units() const noexcept { return {0, (length + unit - 1) / unit}; }
+  [[nodiscard]] constexpr Range units() const noexcept { return {0, length / unit + (length % unit != 0 ? 1 : 0)}; }
   [[nodiscard]] constexpr Range elements(Range unit_range) const noexcept {
-    const index_t begin = unit_range.begin * unit;
-    const index_t end = unit_range.end * unit;
-    return {begin < length ? begin : length, end < length ? end : length};
+    // Whole units end within the length, so that no product leaves 64 bits.
+    const index_t whole = length / unit;
+    return {unit_range.begin <= whole ? unit_range.begin * unit : length,
+            unit_range.end <= whole ? unit_range.end * unit : length};
   }
 
   friend constexpr bool operator==(const Dimension&, const Dimension&) = default;

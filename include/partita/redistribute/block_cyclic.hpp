@@ -43,6 +43,10 @@ struct BlockCyclic {
     if (shape.rows < 0 || shape.cols < 0 || mb < 1 || nb < 1 || process_rows < 1 || process_cols < 1) {
       return "a block-cyclic array needs sizes of at least 0 and blocks and process grids of at least 1";
     }
+    if (mb > most_block || nb > most_block) {
+      return "a block-cyclic array of blocks of " + std::to_string(mb) + "x" + std::to_string(nb) + "; at most " +
+             std::to_string(most_block) + " rows and columns are possible";
+    }
     if (row_source < 0 || row_source >= process_rows || col_source < 0 || col_source >= process_cols) {
       return "a block-cyclic array's source process (" + std::to_string(row_source) + ", " +
              std::to_string(col_source) + ") lies outside its grid of " + std::to_string(process_rows) + "x" +
@@ -67,17 +71,29 @@ struct BlockCyclic {
   [[nodiscard]] bool holds(int rank) const noexcept { return rank < process_rows * process_cols; }
   /// The local array's rows and columns.
   [[nodiscard]] Shape local_shape(int rank) const {
-    index_t rows = 0;
-    index_t cols = 0;
-    for (const Range r : rows_of(rank, {0, shape.rows})) rows += r.size();
-    for (const Range c : cols_of(rank, {0, shape.cols})) cols += c.size();
-    return {rows, cols};
+    if (!holds(rank)) return {};
+    const int r = column_major_ranks ? rank % process_rows : rank / process_cols;
+    const int c = column_major_ranks ? rank / process_rows : rank % process_cols;
+    return {dealt_count(r, shape.rows, mb, process_rows, row_source),
+            dealt_count(c, shape.cols, nb, process_cols, col_source)};
   }
   /// Position of a global row (column) in the local array of the process that holds it.
   [[nodiscard]] index_t local_row(index_t i) const noexcept { return i / (mb * process_rows) * mb + i % mb; }
   [[nodiscard]] index_t local_col(index_t j) const noexcept { return j / (nb * process_cols) * nb + j % nb; }
 
+  /// As large as a descriptor's numbers can be.
+  static constexpr index_t most_block = (index_t{1} << 31) - 1;
+
  private:
+  /// How many of n elements the place holds (ScaLAPACK's NUMROC).
+  static index_t dealt_count(int place, index_t n, index_t block, int places, int source) noexcept {
+    const index_t blocks = n / block;
+    const int distance = (place - source + places) % places;
+    const auto with_more = static_cast<int>(blocks % places);
+    const index_t last = distance < with_more ? block : distance == with_more ? n % block : 0;
+    return blocks / places * block + last;
+  }
+
   static std::vector<Range> dealt(int place, Range window, index_t n, index_t block, int places, int source) {
     std::vector<Range> out;
     if (place < 0 || window.empty()) return out;
@@ -134,6 +150,7 @@ class CyclicExchange {
     if (out && copy_of(sender) != copy_of(receiver)) return {};
     const Block block = tensor_.block(array_.shape, out ? sender : receiver);
     const int holder = out ? receiver : sender;
+    if (block.rows.empty() || block.cols.empty()) return {};
     return {array_.rows_of(holder, block.rows), array_.cols_of(holder, block.cols)};
   }
 

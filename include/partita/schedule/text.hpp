@@ -76,7 +76,8 @@ template <class Schedule>
   schedule.for_each([&](const Step& step) {
     if (steps++ < most) text += "  " + to_string(step, axis_names) + "\n";
   });
-  if (steps > most) text += "  ... and " + std::to_string(steps - most) + " steps more\n";
+  const int shown = most > 0 ? most : 0;
+  if (steps > shown) text += "  ... and " + std::to_string(steps - shown) + " more\n";
   return text;
 }
 

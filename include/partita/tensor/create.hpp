@@ -32,11 +32,11 @@ struct GridTypeOf<Grid<Axes...>> {
 /// Arranges the ranks of `context` as the grid of X: a Grid, or a partition (make_grid<Summa2D<2, 2>>(context)). The
 /// dynamic extents of the grid are given in order: make_grid<Summa2D<>>(context, 2, 3).
 /// Errors: GridError on all ranks. Communicates: three agreements.
-template <class X, class Ctx, std::same_as<int>... Extents>
+template <class X, class Ctx, std::integral... Extents>
 [[nodiscard]] auto make_grid(Ctx& context, Extents... extents) {
   using G = typename detail::GridTypeOf<X>::type;
   static_assert(G::axis_count >= 1);  // first of all, so that a grid that is refused is refused from here
-  const std::array<int, sizeof...(Extents)> given{extents...};
+  const std::array<int, sizeof...(Extents)> given{static_cast<int>(extents)...};
   return make_grid_of<G, Ctx>(context, given, detail::GridTypeOf<X>::name);
 }
 
@@ -94,7 +94,8 @@ template <MatmulScalar T, class P, class G, class Ctx>
       units);
 }
 
-/// A tensor over this rank's block in memory that the user owns; nothing is copied.
+/// A tensor over this rank's block in memory that the user owns; nothing is copied. Memory that tensors of one rank
+/// share is found (see DistTensor::identity); memory that different ranks share is the user's to keep apart.
 template <class P, class T, class G, class Ctx>
 [[nodiscard]] DistTensor<T, P, Ctx> wrap(const GridHandle<G, Ctx>& grid, Shape shape, T* block, index_t ld,
                                          Units units = {}) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -41,7 +42,8 @@ struct TensorView {
 };
 
 /// A matrix of `shape()` elements of T, laid out by the partition P over the ranks of a grid. T is any trivially
-/// copyable type; blocks are row-major with a leading dimension. Tensors move; a copy is clone(). Construction is
+/// copyable type, const where the memory is the user's and is only read; blocks are row-major with a leading dimension.
+/// Tensors move; a copy is clone(), and one that was moved from may only be assigned to or destroyed. Construction is
 /// collective over the grid and is agreed: where one rank fails, all throw the same typed error.
 template <class T, class P, class Ctx>
 class DistTensor {
@@ -103,7 +105,7 @@ class DistTensor {
   /// Tells whether tensors share memory on some rank; the same verdict on all ranks.
   [[nodiscard]] const MemoryIdentity& identity() const noexcept { return identity_; }
 
-  [[nodiscard]] TensorView<T, P, Ctx> view() const {
+  [[nodiscard]] TensorView<std::remove_const_t<T>, P, Ctx> view() const {
     return {grid_, shape_, units_, local_, Orientation::as_stored, identity_};
   }
   /// A copy in memory of its own. Communicates: one agreement.
@@ -153,7 +155,8 @@ class DistTensor {
                               to_string(shape_) + " holds a block of " + to_string(needed);
     if (given.shape() != needed) return asked + ", and was given one of " + to_string(given.shape());
     if (given.data == nullptr && !given.empty()) return asked + ", and was given a null pointer";
-    if (given.ld < given.cols && given.rows > 1) {
+    constexpr index_t most = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
+    if (given.rows > 1 && (given.ld < given.cols || given.ld > most / given.rows)) {
       return asked + ", and was given a leading dimension of " + std::to_string(given.ld);
     }
     return {};
@@ -205,7 +208,7 @@ concept TensorLike =
     detail::is_dist_tensor_v<std::remove_cvref_t<X>> || detail::is_tensor_view_v<std::remove_cvref_t<X>>;
 
 template <class T, class P, class Ctx>
-[[nodiscard]] TensorView<T, P, Ctx> as_view(const DistTensor<T, P, Ctx>& tensor) {
+[[nodiscard]] auto as_view(const DistTensor<T, P, Ctx>& tensor) {
   return tensor.view();
 }
 template <class T, class P, class Ctx>

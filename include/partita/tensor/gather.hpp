@@ -16,7 +16,15 @@ struct Matrix {
   std::vector<T> elements;
 
   Matrix() = default;
-  explicit Matrix(Shape s) : shape(s), elements(static_cast<std::size_t>(checked_product(s.rows, s.cols))) {}
+  /// Elements that are T{}. Errors: CapacityError.
+  explicit Matrix(Shape s) : shape(s) {
+    const index_t count = checked_product(s.rows, s.cols);
+    try {
+      elements.resize(static_cast<std::size_t>(count));
+    } catch (const std::exception&) {
+      throw CapacityError("CapacityError: no memory for a matrix of " + to_string(s));
+    }
+  }
 
   [[nodiscard]] View<T> view() { return {elements.data(), shape}; }
   [[nodiscard]] View<const T> view() const { return {elements.data(), shape}; }
@@ -61,8 +69,9 @@ template <class T, class P, class Ctx>
 }
 
 /// A tensor with partition P from the matrix `whole` of rank `root`; other ranks' `whole` is not read.
-/// Errors: ShapeError on all ranks where root's matrix has another shape than all expect.
-/// Communicates: the agreements of construction, and one all_to_all_v in which root sends every rank its block.
+/// Errors, on all ranks: ArgumentError for a root that is no rank; ShapeError where root's matrix has another shape
+/// than all expect, or ranks name different roots. Communicates: the agreements of construction, and one all_to_all_v
+/// in which root sends every rank its block.
 template <class P, class T, class G, class Ctx>
 [[nodiscard]] DistTensor<T, P, Ctx> scatter(const GridHandle<G, Ctx>& handle, Shape shape, View<const T> whole,
                                             int root, Units units = {}) {
@@ -71,7 +80,15 @@ template <class P, class T, class G, class Ctx>
   ProcessGrid<Ctx>& grid = tensor.grid().ranks();
   const bool is_root = grid.context().rank() == root;
   std::string objection;
-  if (is_root && whole.shape() != shape) {
+  if (root < 0 || root >= grid.context().size()) {
+    throw ArgumentError("ArgumentError: scatter() from root " + std::to_string(root) + ", the grid has ranks 0 to " +
+                        std::to_string(grid.context().size() - 1));
+  }
+  if (grid.context().comm().agree(root) != -grid.context().comm().agree(-root)) {
+    objection = "ArgumentError: scatter() from different roots; this rank asks for " + std::to_string(root);
+  } else if (is_root && whole.data == nullptr && !whole.empty()) {
+    objection = "ShapeError: scatter() of a matrix of " + to_string(shape) + ", and a null pointer on the root";
+  } else if (is_root && whole.shape() != shape) {
     objection = "ShapeError: scatter() of a matrix of " + to_string(shape) + ", rank " + std::to_string(root) +
                 " holds one of " + to_string(whole.shape());
   }

@@ -135,6 +135,10 @@ TEST_CASE("an array that is unsound on one rank is refused on all, and the commu
     CHECK_THROWS_AS((void)from_block_cyclic<Summa2D<2>>(grid, outside, local.data(), 4), ShapeError);
     const BlockCyclic too_many{{8, 8}, 2, 2, 2, 3, 0, 0, false};
     CHECK_THROWS_AS((void)from_block_cyclic<Summa2D<2>>(grid, too_many, local.data(), 4), ShapeError);
+    const BlockCyclic huge{{8, 8}, index_t{1} << 62, 2, 2, 2, 0, 0, false};
+    CHECK_THROWS_AS((void)from_block_cyclic<Summa2D<2>>(grid, huge, local.data(), 4), ShapeError);
+    const BlockCyclic empty{{index_t{1} << 60, 0}, 2, 2, 2, 2, 0, 0, false};
+    CHECK(from_block_cyclic<Summa2D<2>>(grid, empty, local.data(), index_t{1} << 60).local().size() == 0);
     CHECK(from_block_cyclic<Summa2D<2>>(grid, a, local.data(), 4).local()(0, 0) == 1);
   });
 }
