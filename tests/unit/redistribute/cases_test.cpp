@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "partita/redistribute/block_cyclic.hpp"
 #include "support/failing_comm.hpp"
@@ -33,9 +34,11 @@ auto one_element(const Grid& grid, double value) {
 }
 
 TEST_CASE("G06: a 1x1 product on many ranks, redistributed to every other policy and back") {
-  for (const auto& [q, d] : {std::pair{2, 2}, std::pair{3, 1}, std::pair{3, 2}}) {
+  for (const auto& extents : {std::pair{2, 2}, std::pair{3, 1}, std::pair{3, 2}}) {
+    const int q = extents.first;
+    const int d = extents.second;
     const auto start = std::chrono::steady_clock::now();
-    on_ranks(q * q * d, [q = q, d = d](ThreadContext& context) {
+    on_ranks(q * q * d, [q, d](ThreadContext& context) {
       const auto line = make_grid<Replicated<>>(context, context.size());
       const auto layers = make_grid_of<Grid<Axis<Depth, dynamic>, Axis<Row, dynamic>, Axis<Col, dynamic>>>(
           context, std::array{d, q, q});
