@@ -68,6 +68,7 @@ need g++ g++
 need cmake cmake
 need ninja-build ninja
 need libeigen3-dev
+need libopenblas-dev
 need doctest-dev
 need libcli11-dev
 need libopenmpi-dev mpicxx.openmpi
@@ -95,7 +96,7 @@ case $1 in
   demo)
     # The compiler by name: another MPI may be installed too, and be the default.
     cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DPARTITA_BUILD_TESTS=OFF -DPARTITA_BUILD_EXAMPLES=ON \
-      -DPARTITA_MPI=ON -DMPI_CXX_COMPILER=mpicxx.openmpi
+      -DPARTITA_MPI=ON -DMPI_CXX_COMPILER=mpicxx.openmpi -DPARTITA_BLAS=ON -DBLA_VENDOR=OpenBLAS
     cmake --build build/demo --target partita-matmul partita-demo
     program=$(find build/demo -name partita-demo -type f -perm -u+x | head -n 1)
     [ -n "$program" ] || die "the build has left no program partita-demo under build/demo"

@@ -62,8 +62,9 @@ layers() {
 # Sanitizers run a part of each sweep: its configurations are drawn evenly.
 export PARTITA_SWEEP_SHARE
 
-# The MPI with which examples and tools are built; the tests under MPI name theirs.
+# The MPI and the BLAS with which examples and tools are built; the tests under MPI name theirs.
 mpi=(-DPARTITA_MPI=ON -DMPI_CXX_COMPILER=mpicxx.openmpi)
+blas=(-DPARTITA_BLAS=ON -DBLA_VENDOR=OpenBLAS)
 
 mkdir -p build
 for name in "${@:-all}"; do
@@ -74,11 +75,11 @@ for name in gcc mpi clang asan tsan; do
   PARTITA_SWEEP_SHARE=1
   case $name in
     gcc)
-      stage gcc release -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" -DPARTITA_FUZZ_SECONDS=0 -DPARTITA_BUILD_MPI_TESTS=OFF -- \
+      stage gcc release -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" -DPARTITA_FUZZ_SECONDS=0 -DPARTITA_BUILD_MPI_TESTS=OFF -- \
         all check_headers -- ;;
     mpi)
       # The tree of the gcc stage, whose kernels are built already; and the fuzz test, for which one core is enough.
-      directory=build/ci-gcc stage mpi release -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" -DPARTITA_FUZZ_SECONDS=120 \
+      directory=build/ci-gcc stage mpi release -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" -DPARTITA_FUZZ_SECONDS=120 \
         -DPARTITA_BUILD_MPI_TESTS=ON -- mpi_tests -- -L '^(mpi|fuzz)$' ;;
     clang)
       # -O1: this stage is about another compiler's reading of the same text.

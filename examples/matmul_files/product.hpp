@@ -15,13 +15,22 @@
 #include <vector>
 
 #include "partita/partita.hpp"
+#ifdef MATMUL_FILES_BLAS
+#include "partita/backend/blas.hpp"
+#endif
 #include "policies.hpp"
 
 namespace matmul_files {
 
-/// Ranks multiply with Eigen; what they move is counted from the calls of their communicator.
+#ifdef MATMUL_FILES_BLAS
+using RankBackend = BlasBackend;
+#else
+using RankBackend = EigenBackend;
+#endif
+
+/// What a rank moves is counted from the calls of its communicator.
 template <class Comm>
-using RankContext = Context<EigenBackend, CountingComm<Comm>>;
+using RankContext = Context<RankBackend, CountingComm<Comm>>;
 
 /// An error of the job that every rank throws, with the same text.
 struct JobError : Error {

@@ -13,7 +13,7 @@
 #include "partita/context.hpp"
 
 namespace partita {
-using MpiSweepContext = Context<EigenBackend, CountingComm<MpiComm>>;
+using MpiSweepContext = Context<test::TestBackend, CountingComm<MpiComm>>;
 inline Traffic touched(MpiSweepContext& context) { return context.comm().base().traffic(); }
 }  // namespace partita
 

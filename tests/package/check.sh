@@ -23,7 +23,12 @@ fi
 cmake -S "$source/tests/package" -B "$scratch/build" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Debug \
   -DWAY="$way" -DPARTITA_SOURCE="$source" -DCMAKE_PREFIX_PATH="$scratch/prefix"
 case $way in  # the install is tried whole, the other ways with one program each
-  install) programs=(header_only compiled) ;;
+  install) programs=(header_only compiled)
+    for component in blas mpi; do
+      if cmake --build "$scratch/build" --target help | grep -Eq "^(\.\.\. )?$component(:|\$)"; then
+        programs+=("$component")
+      fi
+    done ;;
   subdirectory) programs=(compiled) ;;
   *) programs=(header_only) ;;
 esac

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "partita/backend/eigen.hpp"
 #include "partita/comm/counting.hpp"
 #include "partita/comm/launch.hpp"
 #include "partita/comm/thread.hpp"
@@ -16,6 +15,7 @@
 #include "partita/matmul/executor.hpp"
 #include "partita/matmul/workspace.hpp"
 #include "partita/schedule/text.hpp"
+#include "support/backend.hpp"
 #include "support/copying_comm.hpp"
 
 namespace partita::test {
@@ -41,8 +41,8 @@ struct CaseResult {
   index_t panels = 0;
 };
 
-using CountedContext = Context<EigenBackend, CountingComm<ThreadComm>>;
-using CopyingContext = Context<EigenBackend, CountingComm<CopyingComm<ThreadComm>>>;
+using CountedContext = Context<TestBackend, CountingComm<ThreadComm>>;
+using CopyingContext = Context<TestBackend, CountingComm<CopyingComm<ThreadComm>>>;
 
 inline Traffic touched(CountedContext& context) { return context.comm().base().traffic(); }
 inline Traffic touched(CopyingContext& context) { return context.comm().base().base().traffic(); }
