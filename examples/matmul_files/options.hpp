@@ -196,10 +196,10 @@ inline Options parse_options(CLI::App& app, int argc, char** argv, int processes
   app.add_option("--repeat", job.repeat, "Number of timed products")->check(CLI::Range(1, 1000000))->type_name("N");
   app.add_flag("--verify", options.verify,
                "Compute C again in a wider type and fail where the error exceeds its bound");
-  app.add_option("--panel-width", job.options.panel_width, "Widest panel, 512 unless given")
+  app.add_option("--panel-width", job.options.panel_width, "Widest panel; unless given, what suits the ranks")
       ->check(positive)
       ->type_name("W");
-  app.add_option("--lookahead", job.options.lookahead, "Panels in flight, 2 unless given")
+  app.add_option("--lookahead", job.options.lookahead, "Panels in flight; unless given, what suits the ranks")
       ->check(CLI::Range(1, 32))
       ->type_name("L");
   app.add_flag("--all-gather", gathers, "Move panels by all-gathers of slices where blocks are even");

@@ -63,7 +63,8 @@ inline ProductCase draw_case(const Layout& a, const Layout& b, int transposes, b
   c.ld_padding = draw.chance(30) ? draw.between(1, 5) : 0;
   const index_t width = draw.between(0, 7);
   if (width < 6) c.options.panel_width = 1 + width % 3;
-  c.options.lookahead = static_cast<int>(draw.between(1, 4));
+  const auto lookahead = static_cast<int>(draw.between(0, 4));
+  if (lookahead > 0) c.options.lookahead = lookahead;
   c.options.panels = draw.chance(25) ? PanelMove::all_gather : PanelMove::broadcast;
   c.seed = draw.bits() >> 8;
   const Plan own = plan_of(a, b);

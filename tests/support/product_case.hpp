@@ -126,7 +126,8 @@ CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
                                  grid.extents(),
                                  grid.coordinates(),
                                  is_storage_only_v<T>,
-                                 static_cast<index_t>(sizeof(Acc))};
+                                 static_cast<index_t>(sizeof(Acc)),
+                                 Ctx::comm_type::panels_in_place};
   const MatmulOptions options = fit_workspace(c.plan, geometry, c.options);
   const ProductSchedule schedule(c.plan, geometry, options);
 
@@ -242,8 +243,8 @@ inline std::string describe(const ProductCase& c, std::span<const std::string_vi
          std::to_string(c.m) + ", n " + std::to_string(c.n) + ", k " + std::to_string(c.k) + ", units " +
          std::to_string(c.a_units.rows) + " " + std::to_string(c.a_units.cols) + " " + std::to_string(c.b_units.rows) +
          " " + std::to_string(c.b_units.cols) + ", alpha " + std::to_string(c.alpha) + ", beta " +
-         std::to_string(c.beta) + ", width " + std::to_string(c.options.panel_width) + ", lookahead " +
-         std::to_string(c.options.lookahead) +
+         std::to_string(c.beta) + ", width " + std::to_string(c.options.panel_width.value_or(0)) + ", lookahead " +
+         std::to_string(c.options.lookahead.value_or(0)) +
          (c.options.panels == PanelMove::all_gather ? ", all_gather" : ", broadcast") + ", seed " +
          std::to_string(c.seed);
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <string>
 
 #include "support/draw.hpp"
 #include "support/grids.hpp"
@@ -56,7 +57,7 @@ void run(const std::vector<int>& extents, const std::vector<ProductCase>& cases,
     ++coverage.total;
     ++coverage.scalars[scalar(i)];
     ++coverage.ranks[rank_count(extents)];
-    ++coverage.widths[cases[i].options.panel_width];
+    ++coverage.widths[cases[i].options.panel_width.value_or(0)];
     ++coverage.algorithms[cases[i].plan.plan.algorithm];
     if (cases[i].options.panels == PanelMove::all_gather) ++coverage.sliced_asked;
     if (panels[i] >= 3) ++coverage.three_panels;
@@ -73,7 +74,7 @@ void print(const Coverage& c) {
   const char* scalars[] = {"float", "double", "complex<float>", "complex<double>", "half", "bfloat16"};
   for (const auto& [s, n] : c.scalars) std::printf("  %-16s %6lld\n", scalars[s], static_cast<long long>(n));
   for (const auto& [w, n] : c.widths)
-    std::printf("  width %-10lld %6lld\n", static_cast<long long>(w), static_cast<long long>(n));
+    std::printf("  width %-10s %6lld\n", w == 0 ? "left open" : std::to_string(w).c_str(), static_cast<long long>(n));
   for (const auto& [r, n] : c.ranks) std::printf("  %2d ranks         %6lld\n", r, static_cast<long long>(n));
   const char* algorithms[] = {"local", "stationary C", "stationary A", "stationary B"};
   for (const auto& [a, n] : c.algorithms) {

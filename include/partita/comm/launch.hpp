@@ -14,40 +14,23 @@
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <pthread.h>
-#include <sched.h>
-#endif
-
 #include "partita/comm/thread.hpp"
+#include "partita/comm/thread/cores.hpp"
 
 namespace partita {
+
+/// Whether rank r is bound to the r-th of the cores that this process may use, beginning again after the last (Linux).
+/// `automatic`: where the ranks are as many as these cores, or more. Fewer ranks are left to the system, since other
+/// processes of the machine may have theirs.
+enum class Pin { automatic, always, never };
 
 struct LaunchOptions {
   /// A wait that lasts longer throws TimeoutError in its rank, and PeerFailed in the others.
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
-  /// Binds rank r to the r-th of the cores that this process may use (Linux).
-  bool pin = false;
+  Pin pin = Pin::automatic;
 };
 
 namespace detail {
-
-inline void pin_this_thread([[maybe_unused]] int rank) noexcept {
-#if defined(__linux__)
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) == 0) return;
-  int left = rank % CPU_COUNT(&allowed);
-  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
-    return;
-  }
-#endif
-}
 
 /// The errors of a launch in the order in which ranks left with them.
 class Errors {
@@ -134,13 +117,14 @@ void launch_threads(int ranks, LaunchOptions options, Body&& body) {
   std::vector<int> members(static_cast<std::size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
   auto group = std::make_shared<detail::Group>(world, std::move(members));
+  const bool pins = options.pin == Pin::always || (options.pin == Pin::automatic && ranks >= detail::usable_cores());
   detail::Errors errors;
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
   try {
     for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&group, &body, &errors, pin = options.pin, rank] {
-        if (pin) detail::pin_this_thread(rank);
+      threads.emplace_back([&group, &body, &errors, pins, rank] {
+        if (pins) detail::pin_this_thread(rank);
         detail::run_rank(group, rank, body, errors);
       });
     }

@@ -48,7 +48,8 @@ class Executor {
   Executor(const ProductCall<T, Out, Ctx>& call, const ProductSchedule& schedule)
       : call_(call), schedule_(schedule), context_(call.grid->context()), natural_(schedule.frame().natural_block()) {
     const Finish& finish = schedule.frame().product().finish;
-    const bool scatters = !finish.scatter_rows.empty() || !finish.scatter_cols.empty();
+    scatters_left_ = finish.scatter_rows.size() + finish.scatter_cols.size();
+    const bool scatters = scatters_left_ > 0;
     const bool overwrites = call.beta == Acc(0);
     const bool sums_overwrite =
         !finish.all_reduce.empty() || (schedule.sliced_panels() && schedule.panel_elements(Operand::c) > 0);
@@ -86,7 +87,7 @@ class Executor {
     return View<U>(context_.template workspace<U>(slot, shape.size()), shape);
   }
   [[nodiscard]] int ring_slot(Operand operand, index_t panel) const {
-    return slot_rings + 3 * static_cast<int>(panel % schedule_.options().lookahead) + static_cast<int>(operand);
+    return slot_rings + 3 * static_cast<int>(panel % schedule_.lookahead()) + static_cast<int>(operand);
   }
   [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const { return operand == Operand::a ? call_.a : call_.b; }
   [[nodiscard]] Block own_block(Operand operand) const { return operand == Operand::a ? call_.a_block : call_.b_block; }
@@ -97,7 +98,7 @@ class Executor {
   Outgoing& outgoing(index_t panel) { return outgoing_[static_cast<std::size_t>(panel) % outgoing_.size()]; }
 
   void run_steps() {
-    const auto lookahead = static_cast<std::size_t>(schedule_.options().lookahead);
+    const auto lookahead = static_cast<std::size_t>(schedule_.lookahead());
     for (auto& ring : incoming_) ring.resize(lookahead);
     outgoing_.resize(lookahead);
     make_communicators(*call_.grid, schedule_.frame().product());
@@ -253,7 +254,8 @@ class Executor {
     call_.grid->comm(step.axes).template all_reduce<Acc>(total_, total_, ReduceOp::sum).wait();
   }
 
-  /// A pending sum whose parts stay with their owners: the total shrinks to this rank's part.
+  /// A pending sum whose parts stay with their owners: the total shrinks to this rank's part, at last to C itself where
+  /// nothing old is added.
   void reduce_scatter(const Step& step) {
     land_all();
     std::vector<Block> blocks(static_cast<std::size_t>(step.ranks));
@@ -261,7 +263,12 @@ class Executor {
       blocks[static_cast<std::size_t>(rank)] = within(step.parts.block_of(rank, step.block), step.block);
     }
     const Shape shape = blocks[static_cast<std::size_t>(step.self)].shape();
-    const View<Acc> part = scratch<Acc>(scattered_ ? slot_total : slot_scattered, shape);
+    View<Acc> part;
+    if constexpr (std::is_same_v<Out, Acc>) {
+      in_place_ = --scatters_left_ == 0 && call_.beta == Acc(0);
+      if (in_place_) part = call_.c;
+    }
+    if (!in_place_) part = scratch<Acc>(scattered_ ? slot_total : slot_scattered, shape);
     call_.grid->comm(step.axes).template reduce_scatter<Acc>(total_, part, blocks).wait();
     total_ = part;
     scattered_ = !scattered_;
@@ -273,6 +280,7 @@ class Executor {
   Block natural_;
   bool in_place_ = false;
   bool scattered_ = false;
+  int scatters_left_ = 0;
   View<Acc> total_;
   std::array<std::vector<Incoming>, 2> incoming_;
   std::vector<Outgoing> outgoing_;

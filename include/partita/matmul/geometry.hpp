@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 
 #include "partita/base/axis_list.hpp"
 #include "partita/partition/blocks.hpp"
@@ -15,14 +16,20 @@ enum class PanelMove { broadcast, all_gather };
 
 /// Parameters of a product; the same on all ranks.
 struct MatmulOptions {
-  /// The most elements of the swept dimension in one panel, at least 1.
-  index_t panel_width = 512;
-  /// Panels in flight: while one is multiplied, the next ones move. At least 1; no more than 16 are used.
-  int lookahead = 2;
+  /// The most elements of the swept dimension in one panel, at least 1. Left open: as far as one rank owns it where
+  /// panels are read in place and nothing is reduced on the way, since a cut would only cost synchronisations; else
+  /// 512.
+  std::optional<index_t> panel_width{};
+  /// Panels in flight: while one is multiplied, the next ones move. At least 1; no more than 16 are used. Left open: 16
+  /// in the first of these cases, else 2.
+  std::optional<int> lookahead{};
   PanelMove panels = PanelMove::broadcast;
-  /// The most bytes of scratch memory a rank may use, counted with panels as if copied; panels are narrowed to fit.
+  /// The most bytes of scratch memory a rank may use; panels are narrowed to fit.
   index_t workspace_bytes = std::numeric_limits<index_t>::max();
 };
+
+/// Communicators bound the operations that a rank may have begun; panels in flight stay well below.
+inline constexpr int most_panels_in_flight = 16;
 
 /// Sizes of C[m,n] = A[m,k]·B[k,n], the units along which it may be cut, and where this rank stands.
 struct ProductGeometry {
@@ -37,6 +44,8 @@ struct ProductGeometry {
   bool widened = false;
   /// Bytes of one element of scratch memory: of the type in which sums are carried.
   index_t scratch_bytes = 8;
+  /// Whether the communicator's panels are read in their owner's block, and need no scratch memory.
+  bool panels_in_place = false;
 };
 
 }  // namespace partita

@@ -97,7 +97,8 @@ ProductGeometry geometry_of(const A& a, const B& b) {
           .extents = grid.extents(),
           .coordinates = grid.coordinates(),
           .widened = is_storage_only_v<typename A::value_type>,
-          .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>))};
+          .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)),
+          .panels_in_place = A::context_type::comm_type::panels_in_place};
 }
 
 template <class A, class B>

@@ -2,6 +2,8 @@
 // From a plan and the sizes to one rank's steps: one sweep that covers local, stationary C, A and B.
 #pragma once
 
+#include <limits>
+
 #include "partita/matmul/frame.hpp"
 
 namespace partita {
@@ -20,8 +22,12 @@ namespace partita {
 class ProductSchedule {
  public:
   constexpr ProductSchedule(const ProductPlan& product, const ProductGeometry& geometry, const MatmulOptions& options)
-      : frame_(product, geometry), options_(options) {
+      : frame_(product, geometry), panels_(options.panels) {
     const Plan& plan = product.plan;
+    const bool lent = geometry.panels_in_place && plan.outgoing.empty() && panels_ == PanelMove::broadcast;
+    panel_width_ = options.panel_width.value_or(lent ? std::numeric_limits<index_t>::max() : 512);
+    lookahead_ = options.lookahead.value_or(lent ? most_panels_in_flight : 2);
+    if (lookahead_ > most_panels_in_flight) lookahead_ = most_panels_in_flight;
     const bool over_n = plan.algorithm == Algorithm::stationary_a;
     add_movement(Operand::a, plan.incoming_a, frame_.sweeps_k() ? frame_.k_of_a() : frame_.m());
     add_movement(Operand::b, plan.incoming_b, frame_.sweeps_k() ? frame_.k_of_b() : frame_.n());
@@ -34,7 +40,9 @@ class ProductSchedule {
   }
 
   [[nodiscard]] constexpr const ProductFrame& frame() const noexcept { return frame_; }
-  [[nodiscard]] constexpr const MatmulOptions& options() const noexcept { return options_; }
+  /// The widest panel allowed, and the panels in flight: what the options ask for or leave open.
+  [[nodiscard]] constexpr index_t panel_width() const noexcept { return panel_width_; }
+  [[nodiscard]] constexpr int lookahead() const noexcept { return lookahead_; }
   /// Whether panels move as all-gathers of slices; false where they were asked for but blocks are uneven.
   [[nodiscard]] constexpr bool sliced_panels() const noexcept { return slices_ > 1; }
   /// Slices in one panel; 1 where panels are broadcast.
@@ -45,7 +53,7 @@ class ProductSchedule {
   [[nodiscard]] constexpr index_t widest_panel() const noexcept {
     if (movements_ == 0 || swept_.empty()) return 0;
     if (slices_ > 1) return slices_ * slice_width_;
-    index_t widest = options_.panel_width;
+    index_t widest = panel_width_;
     for (int i = 0; i < movements_; ++i) {  // the first block along each list is the largest
       const Movement& move = movement_[i];
       const index_t block = move.dimension.elements(nested_units(move.units, move.axes, extents(), {})).size();
@@ -54,8 +62,10 @@ class ProductSchedule {
     return widest;
   }
 
-  /// Scratch elements for the widest panel of an operand: incoming panels of A and B, partial products of C.
+  /// Scratch elements for the widest panel of an operand: incoming panels of A and B, unless they are read in place,
+  /// and partial products of C.
   [[nodiscard]] constexpr index_t panel_elements(Operand operand) const {
+    if (operand != Operand::c && slices_ == 1 && frame_.geometry().panels_in_place) return 0;
     for (int i = 0; i < movements_; ++i) {
       if (movement_[i].operand == operand) return frame_.panel_block(operand, {0, widest_panel()}).size();
     }
@@ -70,9 +80,9 @@ class ProductSchedule {
         !frame_.product().finish.scatter_rows.empty() || !frame_.product().finish.scatter_cols.empty();
     return frame_.natural_block().size() * (scatters ? 2 : 1);
   }
-  /// All scratch elements, with panels counted as if they were copied.
+  /// All scratch elements.
   [[nodiscard]] constexpr index_t workspace() const {
-    return options_.lookahead * (panel_elements(Operand::a) + panel_elements(Operand::b) + panel_elements(Operand::c)) +
+    return lookahead_ * (panel_elements(Operand::a) + panel_elements(Operand::b) + panel_elements(Operand::c)) +
            accumulator_elements();
   }
 
@@ -104,7 +114,7 @@ class ProductSchedule {
 
   /// Slices are used when every movement cuts the swept interval into the same blocks of one size.
   constexpr void find_slices() {
-    if (options_.panels != PanelMove::all_gather || movements_ == 0 || swept_.empty()) return;
+    if (panels_ != PanelMove::all_gather || movements_ == 0 || swept_.empty()) return;
     const int count = group_size(movement_[0].axes, extents());
     for (int i = 0; i < movements_; ++i) {
       const Movement& move = movement_[i];
@@ -115,7 +125,7 @@ class ProductSchedule {
     }
     slices_ = count;
     const index_t block_width = swept_.size() / count;
-    const index_t width = options_.panel_width / count + (options_.panel_width % count != 0 ? 1 : 0);
+    const index_t width = panel_width_ / count + (panel_width_ % count != 0 ? 1 : 0);
     slice_width_ = width < block_width ? width : block_width;
   }
 
@@ -146,7 +156,7 @@ class ProductSchedule {
       const Range owned = owner_of(move.dimension, move.units, move.axes, extents(), position).block;
       if (owned.end < end) end = owned.end;
     }
-    if (movements_ > 0 && end - position > options_.panel_width) end = position + options_.panel_width;
+    if (movements_ > 0 && end - position > panel_width_) end = position + panel_width_;
     return {position, end};
   }
 
@@ -156,7 +166,7 @@ class ProductSchedule {
     index_t issued_number = 0;
     index_t number = 0;
     for (index_t position = swept_.begin; position < swept_.end; ++number) {
-      while (movements_ > 0 && issued < swept_.end && issued_number < number + options_.lookahead) {
+      while (movements_ > 0 && issued < swept_.end && issued_number < number + lookahead_) {
         const Range panel = panel_at(issued);
         for (int i = 0; i < movements_; ++i) {
           if (movement_[i].operand != Operand::c) f(rooted(movement_[i], issued_number, panel));
@@ -180,7 +190,7 @@ class ProductSchedule {
     const index_t panels = (block_width + slice_width_ - 1) / slice_width_;
     index_t issued = 0;
     for (index_t number = 0; number < panels; ++number) {
-      for (; issued < panels && issued < number + options_.lookahead; ++issued) {
+      for (; issued < panels && issued < number + lookahead_; ++issued) {
         for (int i = 0; i < movements_; ++i) {
           if (movement_[i].operand != Operand::c) f(sliced(movement_[i], issued));
         }
@@ -248,7 +258,9 @@ class ProductSchedule {
   }
 
   ProductFrame frame_;
-  MatmulOptions options_;
+  PanelMove panels_;
+  index_t panel_width_ = 0;
+  int lookahead_ = 0;
   Movement movement_[2];
   int movements_ = 0;
   Range swept_;

@@ -9,28 +9,26 @@
 
 namespace partita {
 
-/// Communicators bound the operations that a rank may have begun; panels in flight stay well below.
-inline constexpr int most_panels_in_flight = 16;
-
 /// The options with the panel width reduced until no rank needs more than `workspace_bytes` of scratch memory. The
 /// first rank along every axis holds the largest blocks, so all ranks find the same width without traffic.
 /// Errors: ArgumentError for a width or lookahead below 1; CapacityError where panels of one element still need more.
 [[nodiscard]] constexpr MatmulOptions fit_workspace(const ProductPlan& product, ProductGeometry geometry,
                                                     MatmulOptions options) {
-  if (options.panel_width < 1 || options.lookahead < 1) {
-    throw ArgumentError("ArgumentError: matmul with panel width " + std::to_string(options.panel_width) +
-                        " and lookahead " + std::to_string(options.lookahead) + "; both must be at least 1");
+  if (options.panel_width.value_or(1) < 1 || options.lookahead.value_or(1) < 1) {
+    const auto text = [](const auto& option) { return option ? std::to_string(*option) : std::string("left open"); };
+    throw ArgumentError("ArgumentError: matmul with panel width " + text(options.panel_width) + " and lookahead " +
+                        text(options.lookahead) + "; both must be at least 1");
   }
-  if (options.lookahead > most_panels_in_flight) options.lookahead = most_panels_in_flight;
   geometry.coordinates = {};
   const auto bytes = [&](index_t width) {
     MatmulOptions narrowed = options;
     narrowed.panel_width = width;
     return ProductSchedule(product, geometry, narrowed).workspace() * geometry.scratch_bytes;
   };
-  if (bytes(options.panel_width) <= options.workspace_bytes) return options;
+  const index_t widest = ProductSchedule(product, geometry, options).panel_width();
+  if (bytes(widest) <= options.workspace_bytes) return options;
   index_t fits = 0;
-  for (index_t low = 1, high = options.panel_width; low <= high;) {
+  for (index_t low = 1, high = widest; low <= high;) {
     const index_t middle = low + (high - low) / 2;
     if (bytes(middle) <= options.workspace_bytes) {
       fits = middle;

@@ -12,7 +12,7 @@ struct Count {
   index_t elements = 0;
   /// Multiplications and additions of the local products: 2·m·n·k each, whatever the scalar.
   index_t flops = 0;
-  /// The most elements of scratch memory in use at once, with panels counted as if they were copied.
+  /// The most elements of scratch memory in use at once; panels that are read in place need none.
   index_t workspace = 0;
 
   friend constexpr bool operator==(const Count&, const Count&) = default;

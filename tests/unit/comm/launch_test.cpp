@@ -425,7 +425,7 @@ TEST_CASE("launch_threads: arguments, and both ways of taking the communicator")
   options.deadline = milliseconds(0);
   CHECK_THROWS_AS(launch_threads(1, options, nothing), ArgumentError);
   options.deadline = milliseconds::max();
-  options.pin = true;
+  options.pin = Pin::always;
   std::atomic<int> calls{0};
   launch_threads(3, options, [&](ThreadComm comm) {
     comm.barrier();
@@ -436,6 +436,26 @@ TEST_CASE("launch_threads: arguments, and both ways of taking the communicator")
   launch_threads(2, [&](auto comm) { calls += comm.size(); });
   CHECK(calls.load() == 21);
 }
+
+#if defined(__linux__)
+TEST_CASE("ranks are bound where they fill the cores, or as told") {
+  const int cores = detail::usable_cores();
+  const auto narrowest = [](int ranks, Pin pin) {
+    std::atomic<int> least{1 << 20};
+    launch_threads(ranks, {.pin = pin}, [&](ThreadComm&) {
+      const int own = detail::usable_cores();
+      int seen = least.load();
+      while (own < seen && !least.compare_exchange_weak(seen, own)) continue;
+    });
+    return least.load();
+  };
+  CHECK(narrowest(cores, Pin::automatic) == 1);
+  CHECK(narrowest(cores + 1, Pin::automatic) == 1);
+  CHECK(narrowest(1, Pin::automatic) == cores);  // one core: bound or not is the same
+  CHECK(narrowest(1, Pin::always) == 1);
+  CHECK(narrowest(cores, Pin::never) == cores);
+}
+#endif
 
 /// Counts the events of one rank, and remembers the last.
 class Recorder final : public EventSink {

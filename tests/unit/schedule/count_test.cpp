@@ -76,6 +76,23 @@ TEST_CASE("two dimensions, q = 4: (q-1)(|X| + |Y|)/q² for the two matrices that
   CHECK(count(plan, geometry(m, n, k, q, {1, 2})).flops == 2 * m * n * k / 16);
 }
 
+TEST_CASE("widths left open: whole blocks where panels are read in place, pipelined copies elsewhere") {
+  constexpr index_t n = 4096;
+  constexpr AxisValues q{2, 2};
+  const auto plan = plan_product(row(5).a, row(5).b);
+  ProductGeometry g = geometry(n, n, n, q, {1, 0});
+  const index_t elements = n * n / 2;
+  CHECK(count(plan, g) == Count{8, elements, n * n * n / 2, 2 * 2 * 512 * n / 2});
+  g.panels_in_place = true;
+  CHECK(count(plan, g) == Count{2, elements, n * n * n / 2, 0});
+  // What is asked for holds, in place too; partial products keep narrow buffers.
+  CHECK(count(plan, g, {.panel_width = 512}).messages == 8);
+  const auto reduced = plan_product(row(6).a, row(6).b);
+  CHECK(count(reduced, g).workspace == 2 * 512 * n / 2);
+  // Slices are copied, read in place or not.
+  CHECK(count(plan, g, {.panels = PanelMove::all_gather}).workspace == 2 * 2 * 512 * n / 2);
+}
+
 TEST_CASE("depth: q = 2, d = 3; |A| counts the part in one layer, and only the gradient is summed over Depth") {
   constexpr index_t m = 12, n = 8, k = 24, d = 3;
   constexpr AxisValues grid{3, 2, 2};

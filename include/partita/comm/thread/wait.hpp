@@ -76,6 +76,9 @@ inline void pause_briefly() noexcept {
 #endif
 }
 
+/// How long a rank that has a core of its own looks before it sleeps.
+inline constexpr std::chrono::microseconds spin_time{50};
+
 /// Sleeps until somebody unparks this rank. False when the deadline passed first.
 inline bool park(RankState& me, World::Clock::time_point deadline) {
   std::unique_lock lock(me.mutex);
@@ -93,18 +96,26 @@ template <class Ready, class BlockedBy>
 [[nodiscard]] bool wait_until_ready(World& world, RankState& me, const char* name, Parked reason, Ready ready,
                                     BlockedBy blocked_by, std::chrono::milliseconds limit) {
   if (ready()) return true;
-  const int spins = world.crowded() ? 0 : 40;
-  const int yields = world.crowded() ? 16 : 50;
   auto deadline = World::Clock::time_point::max();
   for (;;) {
-    for (int i = 0; i < spins + yields; ++i) {
-      if (i < spins) {
-        pause_briefly();
-      } else {
-        std::this_thread::yield();
-      }
+    const auto look = [&] {
       if (ready()) return true;
       if (world.failed()) world.throw_failed();
+      return false;
+    };
+    if (world.crowded()) {  // another rank needs this core
+      for (int i = 0; i < 16; ++i) {
+        std::this_thread::yield();
+        if (look()) return true;
+      }
+    } else {  // to be woken costs more than the usual wait
+      for (const auto start = World::Clock::now(); World::Clock::now() - start < spin_time;) {
+        for (int i = 0; i < 32; ++i) {
+          pause_briefly();
+          if (look()) return true;
+        }
+        std::this_thread::yield();
+      }
     }
     if (deadline == World::Clock::time_point::max()) deadline = World::Clock::now() + limit;
     struct Unpark {

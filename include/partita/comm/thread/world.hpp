@@ -15,6 +15,7 @@
 
 #include "partita/base/error.hpp"
 #include "partita/comm/concepts.hpp"
+#include "partita/comm/thread/cores.hpp"
 
 namespace partita::detail {
 
@@ -69,9 +70,7 @@ class World {
   using Clock = std::chrono::steady_clock;
 
   World(int ranks, std::chrono::milliseconds deadline)
-      : ranks_(static_cast<std::size_t>(ranks)),
-        deadline_(deadline),
-        crowded_(static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()) {}
+      : ranks_(static_cast<std::size_t>(ranks)), deadline_(deadline), crowded_(ranks > usable_cores()) {}
   ~World();  // memory.hpp
   World(const World&) = delete;
   World& operator=(const World&) = delete;
