@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that needs only Eigen and threads. Of their own: comm/mpi.hpp, comm/checked.hpp and
-// redistribute/block_cyclic.hpp.
+// Everything that needs only Eigen and threads. Of their own: backend/blas.hpp, comm/mpi.hpp, comm/checked.hpp,
+// matmul/across.hpp and redistribute/block_cyclic.hpp.
 #pragma once
 
 #include "partita/backend/eigen.hpp"

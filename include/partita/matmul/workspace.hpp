@@ -9,16 +9,25 @@
 
 namespace partita {
 
+/// Errors: ArgumentError for a width or lookahead below 1.
+constexpr void check_options(const MatmulOptions& options) {
+  if (options.panel_width.value_or(1) >= 1 && options.lookahead.value_or(1) >= 1) return;
+  const auto text = [](const auto& option) { return option ? std::to_string(*option) : std::string("left open"); };
+  throw ArgumentError("ArgumentError: matmul with panel width " + text(options.panel_width) + " and lookahead " +
+                      text(options.lookahead) + "; both must be at least 1");
+}
+
+[[noreturn]] inline void throw_no_workspace(const MatmulOptions& options, index_t needed) {
+  throw CapacityError("CapacityError: matmul may use " + std::to_string(options.workspace_bytes) +
+                      " bytes of scratch memory; panels of width 1 need " + std::to_string(needed));
+}
+
 /// The options with the panel width reduced until no rank needs more than `workspace_bytes` of scratch memory. The
 /// first rank along every axis holds the largest blocks, so all ranks find the same width without traffic.
 /// Errors: ArgumentError for a width or lookahead below 1; CapacityError where panels of one element still need more.
 [[nodiscard]] constexpr MatmulOptions fit_workspace(const ProductPlan& product, ProductGeometry geometry,
                                                     MatmulOptions options) {
-  if (options.panel_width.value_or(1) < 1 || options.lookahead.value_or(1) < 1) {
-    const auto text = [](const auto& option) { return option ? std::to_string(*option) : std::string("left open"); };
-    throw ArgumentError("ArgumentError: matmul with panel width " + text(options.panel_width) + " and lookahead " +
-                        text(options.lookahead) + "; both must be at least 1");
-  }
+  check_options(options);
   geometry.coordinates = {};
   const auto bytes = [&](index_t width) {
     MatmulOptions narrowed = options;
@@ -37,10 +46,7 @@ namespace partita {
       high = middle - 1;
     }
   }
-  if (fits == 0) {
-    throw CapacityError("CapacityError: matmul may use " + std::to_string(options.workspace_bytes) +
-                        " bytes of scratch memory; panels of width 1 need " + std::to_string(bytes(1)));
-  }
+  if (fits == 0) throw_no_workspace(options, bytes(1));
   options.panel_width = fits;
   return options;
 }

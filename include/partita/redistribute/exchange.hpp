@@ -3,6 +3,7 @@
 #pragma once
 
 #include "partita/base/axis_list.hpp"
+#include "partita/comm/concepts.hpp"
 #include "partita/partition/blocks.hpp"
 #include "partita/schedule/step.hpp"
 
@@ -34,15 +35,18 @@ struct Placement {
 
 /// The exchange between two placements of one matrix, seen from rank `self`. Blocks of the source tile the matrix, so
 /// one rectangle for each pair of ranks suffices. An element that the receiver holds already is not sent; of several
-/// copies, the one nearest to the receiver is: with its coordinates along the axes that replicate.
+/// copies, the one nearest to the receiver is: with its coordinates along the axes that replicate. A `window` limits
+/// what is wanted to a part of the matrix, the same on all ranks.
 class Exchange {
  public:
   constexpr Exchange(Shape shape, const Placement& from, const Placement& to, int self)
-      : shape_(shape), from_(from), to_(to), self_(self), ranks_(group_size(from.axes, from.extents)) {
+      : Exchange(shape, from, to, self, {{0, shape.rows}, {0, shape.cols}}) {}
+  constexpr Exchange(Shape shape, const Placement& from, const Placement& to, int self, Block window)
+      : shape_(shape), from_(from), to_(to), self_(self), ranks_(group_size(from.axes, from.extents)), window_(window) {
     const AxisList cut = from.layout.rows + from.layout.cols;
     copy_axes_ = from.axes.without(cut);
     for (int rank = 0; rank < ranks_ && local_; ++rank) {
-      const Block wanted = to_.block(shape_, rank);
+      const Block wanted = wanted_by(rank);
       local_ = wanted.size() == 0 || intersect(wanted, from_.block(shape_, rank)) == wanted;
     }
   }
@@ -50,7 +54,7 @@ class Exchange {
   [[nodiscard]] constexpr int ranks() const noexcept { return ranks_; }
   [[nodiscard]] constexpr int self() const noexcept { return self_; }
   [[nodiscard]] constexpr Block held() const noexcept { return from_.block(shape_, self_); }
-  [[nodiscard]] constexpr Block wanted() const noexcept { return to_.block(shape_, self_); }
+  [[nodiscard]] constexpr Block wanted() const noexcept { return wanted_by(self_); }
   /// Whether every rank holds all that it wants; then nothing is communicated.
   [[nodiscard]] constexpr bool local() const noexcept { return local_; }
 
@@ -61,7 +65,18 @@ class Exchange {
     const AxisValues r = from_.coordinates(receiver);
     // Among the ranks with the sender's block, the receiver takes it from the one that shares its other coordinates.
     if (index_along(copy_axes_, from_.extents, s) != index_along(copy_axes_, from_.extents, r)) return {};
-    return intersect(from_.block(shape_, sender), to_.block(shape_, receiver));
+    return intersect(from_.block(shape_, sender), wanted_by(receiver));
+  }
+  /// The elements that this rank receives from others, and from how many of them.
+  [[nodiscard]] constexpr Traffic received() const noexcept {
+    Traffic traffic;
+    for (int sender = 0; sender < ranks_ && !local_; ++sender) {
+      const index_t n = piece(sender, self_).size();
+      if (sender == self_ || n == 0) continue;
+      traffic.elements += n;
+      ++traffic.messages;
+    }
+    return traffic;
   }
 
   /// The steps, as a schedule's: at most one all_to_all_v over the whole grid.
@@ -74,22 +89,24 @@ class Exchange {
     step.ranks = ranks_;
     step.self = self_;
     step.block = wanted();
-    for (int sender = 0; sender < ranks_; ++sender) {
-      const index_t n = piece(sender, self_).size();
-      if (sender == self_ || n == 0) continue;
-      step.elements += n;
-      ++step.messages;
-    }
+    const Traffic traffic = received();
+    step.elements = traffic.elements;
+    step.messages = traffic.messages;
     f(step);
   }
   [[nodiscard]] constexpr index_t workspace() const noexcept { return 0; }
 
  private:
+  [[nodiscard]] constexpr Block wanted_by(int rank) const noexcept {
+    return intersect(to_.block(shape_, rank), window_);
+  }
+
   Shape shape_;
   Placement from_;
   Placement to_;
   int self_;
   int ranks_;
+  Block window_;
   AxisList copy_axes_;  // along which the source is replicated
   bool local_ = true;
 };

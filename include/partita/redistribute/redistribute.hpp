@@ -12,33 +12,36 @@ namespace partita {
 
 namespace detail {
 
-/// Runs an exchange on one rank: `in` is its block before, `out` its block after. Collective over `comm`.
+/// The views that an exchange sends to and receives from each rank: `in` is the block before, `out` what is wanted of
+/// the block after. Both may be stored transposed.
+template <class T>
+void exchanged_views(const Exchange& exchange, bool transposed, View<const T> in, View<T> out, View<const T>* sends,
+                     View<T>* receives) {
+  const auto part = [transposed](auto whole, Block piece, Block origin) {
+    if (piece.size() == 0) return decltype(whole){};
+    const Block b{piece.rows.relative_to(origin.rows.begin), piece.cols.relative_to(origin.cols.begin)};
+    return whole.sub(transposed ? b.transposed() : b);
+  };
+  for (int rank = 0; rank < exchange.ranks(); ++rank) {
+    sends[rank] = part(in, exchange.piece(exchange.self(), rank), exchange.held());
+    receives[rank] = part(out, exchange.piece(rank, exchange.self()), exchange.wanted());
+  }
+}
+
+/// Runs an exchange on one rank, of blocks that may be stored transposed. Collective over `comm`.
 template <class T, class Comm>
-void run_exchange(Comm& comm, const Exchange& exchange, View<const T> in, View<T> out) {
-  const auto relative = [](Block piece, Block origin) {
-    return Block{piece.rows.relative_to(origin.rows.begin), piece.cols.relative_to(origin.cols.begin)};
-  };
-  const auto sent = [&](int receiver) {
-    const Block piece = exchange.piece(exchange.self(), receiver);
-    return piece.size() == 0 ? View<const T>{} : in.sub(relative(piece, exchange.held()));
-  };
-  const auto received = [&](int sender) {
-    const Block piece = exchange.piece(sender, exchange.self());
-    return piece.size() == 0 ? View<T>{} : out.sub(relative(piece, exchange.wanted()));
-  };
+void run_exchange(Comm& comm, const Exchange& exchange, bool transposed, View<const T> in, View<T> out) {
+  const auto ranks = static_cast<std::size_t>(exchange.ranks());
+  std::vector<View<const T>> sends(ranks);
+  std::vector<View<T>> receives(ranks);
+  exchanged_views(exchange, transposed, in, out, sends.data(), receives.data());
   if (exchange.local()) {
-    const View<const T> from = sent(exchange.self());
-    const View<T> to = received(exchange.self());
+    const View<const T> from = sends[static_cast<std::size_t>(exchange.self())];
+    const View<T> to = receives[static_cast<std::size_t>(exchange.self())];
     for (index_t i = 0; i < to.rows; ++i) {
       for (index_t j = 0; j < to.cols; ++j) to(i, j) = from(i, j);
     }
     return;
-  }
-  std::vector<View<const T>> sends;
-  std::vector<View<T>> receives;
-  for (int rank = 0; rank < exchange.ranks(); ++rank) {
-    sends.push_back(sent(rank));
-    receives.push_back(received(rank));
   }
   comm.all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives)).wait();
 }
@@ -66,7 +69,7 @@ template <class Target, class T, class P, class Ctx, class G>
   DistTensor<T, Target, Ctx> out(grid_as<typename Target::grid_type>(grid), x.shape(), units);
   const Exchange exchange(x.shape(), detail::placement_of<P>(x.grid().ranks(), x.units()),
                           detail::placement_of<Target>(out.grid().ranks(), units), x.context().rank());
-  detail::run_exchange<T>(x.context().comm(), exchange, x.local(), out.local());
+  detail::run_exchange<T>(x.context().comm(), exchange, false, x.local(), out.local());
   return out;
 }
 

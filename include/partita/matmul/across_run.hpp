@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs products across layouts on one rank: a template on scalar and context, not on partitions.
+#pragma once
+
+#include <array>
+#include <exception>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include "partita/matmul/across_schedule.hpp"
+#include "partita/redistribute/redistribute.hpp"
+
+namespace partita {
+
+/// One rank's part of C = alpha·A·B + beta·C. `a` and `b` are this rank's blocks, in the geometry's placements; `grid`
+/// is C's.
+template <class T, class Out, class Ctx>
+struct AcrossCall {
+  ProcessGrid<Ctx>* grid;
+  MatrixOperand<T> a;
+  MatrixOperand<T> b;
+  View<Out> c;
+  accumulate_t<T> alpha;
+  accumulate_t<T> beta;
+};
+
+namespace detail {
+
+/// Workspace slots beyond those of the executor, which has three for each panel in flight and two more.
+inline constexpr int across_slots = 3 * most_panels_in_flight + 2;
+
+/// The panels' route.
+template <class T, class Out, class Ctx>
+class AcrossExecutor {
+  using Acc = accumulate_t<T>;
+  using Request = typename Ctx::comm_type::Request;
+
+ public:
+  AcrossExecutor(const AcrossCall<T, Out, Ctx>& call, const AcrossSchedule& schedule)
+      : call_(call), schedule_(schedule), context_(call.grid->context()) {
+    if constexpr (std::is_same_v<Out, Acc>) {
+      total_ = call.c;
+    } else {
+      total_ = View<Acc>(context_.template workspace<Acc>(across_slots, schedule.block().size()), call.c.shape());
+    }
+  }
+
+  void run() {
+    constexpr bool in_place = std::is_same_v<Out, Acc>;
+    context_.backend().template scale<Acc>(in_place ? call_.beta : Acc(0), total_);
+    if (call_.alpha != Acc(0)) {
+      schedule_.for_each([this](const Step& step) { step.kind == StepKind::gemm ? multiply(step) : begin(step); });
+    }
+    if constexpr (!in_place) context_.backend().template combine<Out>(call_.beta, total_, call_.c);
+  }
+
+ private:
+  struct Incoming {
+    std::optional<Request> request;
+    View<T> buffer;
+  };
+
+  [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const { return operand == Operand::a ? call_.a : call_.b; }
+  Incoming& incoming(Operand operand, index_t panel) {
+    return ring_[static_cast<std::size_t>(2 * (panel % schedule_.lookahead()) + (operand == Operand::b ? 1 : 0))];
+  }
+
+  void begin(const Step& step) {
+    const Exchange exchange = schedule_.exchange(step.operand, schedule_.panel(step.panel));
+    const bool transposed = own(step.operand).transposed;
+    Incoming& in = incoming(step.operand, step.panel);
+    const int slot = across_slots + 1 + 3 * static_cast<int>(&in - ring_.data());
+    const Shape shape = transposed ? step.block.shape().transposed() : step.block.shape();
+    in.buffer = View<T>(context_.template workspace<T>(slot, shape.size()), shape);
+    auto* sends = context_.template workspace<View<const T>>(slot + 1, step.ranks);
+    auto* receives = context_.template workspace<View<T>>(slot + 2, step.ranks);
+    exchanged_views(exchange, transposed, own(step.operand).stored, in.buffer, sends, receives);
+    const auto ranks = static_cast<std::size_t>(step.ranks);
+    in.request.emplace(context_.comm().all_to_all_v(std::span<const View<const T>>(sends, ranks),
+                                                    std::span<const View<T>>(receives, ranks)));
+  }
+
+  /// The part k of an operand: from a panel that has come in, or, where every rank holds what it needs, its own.
+  MatrixOperand<T> arrived(Operand operand, const Step& step) {
+    Incoming& in = incoming(operand, step.panel);
+    MatrixOperand<T> found = own(operand);
+    if (in.request) {
+      in.request->wait();
+      in.request.reset();
+      found.stored = in.buffer;
+      return found;
+    }
+    const Exchange exchange = schedule_.exchange(operand, step.k);
+    const Block wanted = exchange.wanted();
+    const Block held = exchange.held();
+    return found.sub({wanted.rows.relative_to(held.rows.begin), wanted.cols.relative_to(held.cols.begin)});
+  }
+
+  void multiply(const Step& step) {
+    const MatrixOperand<T> a = arrived(Operand::a, step);
+    const MatrixOperand<T> b = arrived(Operand::b, step);
+    if (step.block.size() > 0) context_.backend().template gemm<T>(call_.alpha, a, b, total_);
+  }
+
+  const AcrossCall<T, Out, Ctx>& call_;
+  const AcrossSchedule& schedule_;
+  Ctx& context_;
+  View<Acc> total_;
+  std::array<Incoming, 2 * static_cast<std::size_t>(most_panels_in_flight)> ring_{};
+};
+
+/// Redistributed into scratch memory, then multiplied as the rule of the redistributed operands says.
+template <class T, class Out, class Ctx>
+void run_split_k(const AcrossCall<T, Out, Ctx>& call, const AcrossGeometry& g, const MatmulOptions& options) {
+  Ctx& context = call.grid->context();
+  const SplitK split(g);
+  const auto moved = [&](const MatrixOperand<T>& operand, const Exchange& exchange, int slot) {
+    const Block wanted = exchange.wanted();
+    const Shape shape = operand.transposed ? wanted.shape().transposed() : wanted.shape();
+    MatrixOperand<T> out = operand;
+    View<T> buffer(context.template workspace<T>(slot, shape.size()), shape);
+    run_exchange<T>(context.comm(), exchange, operand.transposed, operand.stored, buffer);
+    out.stored = buffer;
+    return out;
+  };
+  ProductCall<T, Out, Ctx> product{call.grid, {}, {}, {}, {}, call.c, call.alpha, call.beta};
+  const int self = context.rank();
+  product.a_block = split.a.block({g.m, g.k}, self);
+  product.b_block = split.b.block({g.k, g.n}, self);
+  if (call.alpha != accumulate_t<T>(0)) {
+    product.a = moved(call.a, split.exchange_a(g, self), across_slots + 1);
+    product.b = moved(call.b, split.exchange_b(g, self), across_slots + 2);
+  }
+  run_product(product, split.plan, split.product(g, self), options);
+}
+
+}  // namespace detail
+
+/// Runs a product by the route `panels` or `split_k`. Pre: shapes and aliasing are checked.
+template <class T, class Out, class Ctx>
+void run_across(const AcrossCall<T, Out, Ctx>& call, const AcrossGeometry& geometry, Route route,
+                const MatmulOptions& options) {
+  Ctx& context = call.grid->context();
+  try {
+    if (route == Route::split_k) {
+      detail::run_split_k(call, geometry, options);
+    } else {
+      detail::AcrossExecutor<T, Out, Ctx>(call, AcrossSchedule(geometry, context.rank(), options)).run();
+    }
+  } catch (const std::exception& error) {  // peers cannot complete the product
+    context.comm().abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace partita
