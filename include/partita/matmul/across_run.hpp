@@ -120,7 +120,7 @@ void run_split_k(const AcrossCall<T, Out, Ctx>& call, const AcrossGeometry& g, c
     const Shape shape = operand.transposed ? wanted.shape().transposed() : wanted.shape();
     MatrixOperand<T> out = operand;
     View<T> buffer(context.template workspace<T>(slot, shape.size()), shape);
-    run_exchange<T>(context.comm(), exchange, operand.transposed, operand.stored, buffer);
+    run_exchange<T>(context.comm(), exchange, operand.stored, buffer, operand.transposed);
     out.stored = buffer;
     return out;
   };

@@ -30,7 +30,7 @@ void exchanged_views(const Exchange& exchange, bool transposed, View<const T> in
 
 /// Runs an exchange on one rank, of blocks that may be stored transposed. Collective over `comm`.
 template <class T, class Comm>
-void run_exchange(Comm& comm, const Exchange& exchange, bool transposed, View<const T> in, View<T> out) {
+void run_exchange(Comm& comm, const Exchange& exchange, View<const T> in, View<T> out, bool transposed = false) {
   const auto ranks = static_cast<std::size_t>(exchange.ranks());
   std::vector<View<const T>> sends(ranks);
   std::vector<View<T>> receives(ranks);
@@ -69,7 +69,7 @@ template <class Target, class T, class P, class Ctx, class G>
   DistTensor<T, Target, Ctx> out(grid_as<typename Target::grid_type>(grid), x.shape(), units);
   const Exchange exchange(x.shape(), detail::placement_of<P>(x.grid().ranks(), x.units()),
                           detail::placement_of<Target>(out.grid().ranks(), units), x.context().rank());
-  detail::run_exchange<T>(x.context().comm(), exchange, false, x.local(), out.local());
+  detail::run_exchange<T>(x.context().comm(), exchange, x.local(), out.local());
   return out;
 }
 
