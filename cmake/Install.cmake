@@ -10,7 +10,7 @@ install(EXPORT partita-targets NAMESPACE partita:: DESTINATION "${package_dir}")
 configure_package_config_file(cmake/partita-config.cmake.in partita-config.cmake INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file(partita-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/partita-config.cmake"
-              "${CMAKE_CURRENT_BINARY_DIR}/partita-config-version.cmake" cmake/KernelUnits.cmake cmake/BlasTarget.cmake
+              "${CMAKE_CURRENT_BINARY_DIR}/partita-config-version.cmake" cmake/KernelUnits.cmake cmake/ProductLibraries.cmake
         DESTINATION "${package_dir}")
 
 configure_file(cmake/partita.pc.in partita.pc @ONLY)

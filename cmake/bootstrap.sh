@@ -82,6 +82,7 @@ if [ "$1" = test ]; then
   need iproute2 ip
   need pkg-config pkg-config
   need doxygen doxygen
+  need libdnnl-dev
 fi
 install_missing
 check_cmake

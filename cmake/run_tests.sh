@@ -62,9 +62,9 @@ layers() {
 # Sanitizers run a part of each sweep: its configurations are drawn evenly.
 export PARTITA_SWEEP_SHARE
 
-# The MPI and the BLAS with which examples and tools are built; the tests under MPI name theirs.
+# The MPI, the BLAS and oneDNN with which examples and tools are built; the tests under MPI name theirs.
 mpi=(-DPARTITA_MPI=ON -DMPI_CXX_COMPILER=mpicxx.openmpi)
-blas=(-DPARTITA_BLAS=ON -DBLA_VENDOR=OpenBLAS)
+blas=(-DPARTITA_BLAS=ON -DBLA_VENDOR=OpenBLAS -DPARTITA_ONEDNN=ON)
 
 mkdir -p build
 for name in "${@:-all}"; do

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend of tests that run on either: Eigen's, or, where PARTITA_TEST_BLAS is defined, that of the linked BLAS.
+// The backend of tests that run on any: Eigen's; where PARTITA_TEST_BLAS is defined, that of the linked BLAS, with
+// oneDNN for 16-bit data where PARTITA_TEST_ONEDNN is.
 #pragma once
 
 #ifdef PARTITA_TEST_BLAS
@@ -7,10 +8,15 @@
 #else
 #include "partita/backend/eigen.hpp"
 #endif
+#ifdef PARTITA_TEST_ONEDNN
+#include "partita/backend/onednn.hpp"
+#endif
 
 namespace partita::test {
 
-#ifdef PARTITA_TEST_BLAS
+#if defined(PARTITA_TEST_ONEDNN)
+using TestBackend = CpuBackend<OneDnnKernel<BlasKernel>>;
+#elif defined(PARTITA_TEST_BLAS)
 using TestBackend = BlasBackend;
 #else
 using TestBackend = EigenBackend;

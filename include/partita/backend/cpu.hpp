@@ -14,7 +14,8 @@
 namespace partita {
 
 /// What multiplies: c += alpha·a·b for float, double and their complex types, with operands read as they stand or
-/// transposed, none of them empty and none conjugated.
+/// transposed, none of them empty and none conjugated. A kernel that multiplies 16-bit data itself has narrow_gemm()
+/// too, which returns whether it did (backend/onednn.hpp).
 template <class K>
 concept CpuKernel =
     std::movable<K> && requires(K k, const MatrixOperand<float>& s, const MatrixOperand<std::complex<double>>& z) {
@@ -30,11 +31,15 @@ class CpuBackend {
   CpuBackend() = default;
   explicit CpuBackend(Kernel kernel) : kernel_(std::move(kernel)) {}
 
-  /// out += alpha·a·b, where a is m×k, b k×n and out m×n. 16-bit operands are widened to fp32 in slices of k.
+  /// out += alpha·a·b, where a is m×k, b k×n and out m×n. 16-bit operands are widened to fp32 in slices of k where
+  /// the kernel has no product for them.
   template <MatmulScalar T>
   void gemm(accumulate_t<T> alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<accumulate_t<T>> out) {
     if (out.empty() || a.cols() == 0) return;
     if constexpr (is_storage_only_v<T>) {
+      if constexpr (requires { kernel_.narrow_gemm(alpha, a, b, out); }) {
+        if (kernel_.narrow_gemm(alpha, a, b, out)) return;
+      }
       for (index_t k = 0; k < a.cols(); k += widened_k) {
         const Range slice{k, std::min(k + widened_k, a.cols())};
         const auto left = prepare<float>(a.sub({{0, a.rows()}, slice}), left_);
