@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # check_headers: every header compiles alone, and twice in a row. It is not a part of `all`.
-# Headers that need MPI, NCCL or CUDA are opt-in includes, and left out.
+# Headers that need MPI, NCCL, CUDA or oneDNN are opt-in includes, and left out.
 
-set(optional_headers "^(comm/mpi|comm/nccl|backend/cuda)[./]")
+set(optional_headers "^(comm/mpi|comm/nccl|backend/cuda|backend/onednn)[./]")
 
 set(header_units "")
 foreach(header IN LISTS partita_headers)
