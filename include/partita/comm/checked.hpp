@@ -33,9 +33,13 @@ namespace partita {
 /// deadline gives up, and all throw MissingCall with what is known of the latest calls of each. Elsewhere each call
 /// begins with two agreements and blocks for them, and a missing call is found by the deadline of that communicator.
 ///
-/// Sends and receives are not compared, but kept among the latest 256 calls that a MissingCall tells. A communicator
-/// belongs to the thread that first calls it. Construction and split are collective; the destructor communicates
-/// nothing: what is called too often at the end is found by close().
+/// There, too, the two sides of a message are compared before it is written: both throw where they differ in type or
+/// shape, or where each waits for the other in vain (with another tag, or both in a send). A message that nobody
+/// answers is a MissingCall at the deadline, and so is at once what answers it later; a collective brings the ranks
+/// into step again. Elsewhere messages are not compared, but kept among the latest 256 calls that a MissingCall tells.
+///
+/// A communicator belongs to the thread that first calls it. Construction and split are collective; the destructor
+/// communicates nothing: what is called too often at the end is found by close().
 template <class C>
 class CheckedComm {
  public:
@@ -140,15 +144,16 @@ class CheckedComm {
 
   template <class T>
   [[nodiscard]] Request send(View<T> in, int to, int tag) {
-    note<std::remove_const_t<T>>(detail::CallKind::send, in.shape(), to);
-    return Request(base_.send(View<const std::remove_const_t<T>>(in), to, tag), state_, nullptr);
+    using E = std::remove_const_t<T>;
+    return detail::start_message(base_, state_, message<E>(detail::CallKind::send, in.shape(), to, tag),
+                                 [&] { return base_.send(View<const E>(in), to, tag); });
   }
 
   template <class T>
   [[nodiscard]] Request recv(View<T> out, int from, int tag) {
-    note<T>(detail::CallKind::recv, out.shape(), from);
     touched(out);
-    return Request(base_.recv(out, from, tag), state_, nullptr);
+    return detail::start_message(base_, state_, message<T>(detail::CallKind::recv, out.shape(), from, tag),
+                                 [&] { return base_.recv(out, from, tag); });
   }
 
   void barrier() {
@@ -258,14 +263,15 @@ class CheckedComm {
     record.root = root;
   }
   template <class T>
-  void note(detail::CallKind kind, Shape shape, int peer) {
+  [[nodiscard]] detail::CallRecord message(detail::CallKind kind, Shape shape, int peer, int tag) {
     state_->check_thread(kind);
     detail::CallRecord record;
     record.kind = kind;
     record.communicator = state_->id;
     record.sequence = state_->sequence;
     describe<T>(record, shape, peer);
-    state_->log->add(record);
+    record.tag = tag;
+    return record;
   }
 
   template <class Check, class Begin>

@@ -227,6 +227,8 @@ class ThreadComm {
     return await(o, -1, false);
   }
   static constexpr auto await_inspection = &detail::await_inspection;
+  void inspect_message(std::shared_ptr<Inspection> call) noexcept { end_->message_inspection = std::move(call); }
+  static constexpr auto await_message = &detail::await_message;
   void keep(std::shared_ptr<void> kept) { end_->group->kept[static_cast<std::size_t>(rank())] = std::move(kept); }
   [[nodiscard]] std::shared_ptr<void> kept_by(int member) const {
     return end_->group->kept[static_cast<std::size_t>(member)];

@@ -11,14 +11,15 @@
 
 namespace partita {
 
-/// The calls of the ranks at one step of a communicator do not go together. Nothing was written by any of them.
+/// The calls of the ranks at one step of a communicator, or the two sides of a message, do not go together. Nothing was
+/// written by any of them.
 struct CollectiveMismatch : Error {
   CollectiveMismatch(const std::string& what, std::uint64_t number, std::vector<std::string> of_ranks,
                      std::string latest = {})
       : Error(what), step(number), calls(std::move(of_ranks)), events(std::move(latest)) {}
 
-  std::uint64_t step;              // the number of the call on its communicator, from 0
-  std::vector<std::string> calls;  // of each rank of the communicator, in words
+  std::uint64_t step;              // the number of the call on its communicator, from 0; of a message, of the next call
+  std::vector<std::string> calls;  // of each rank of the communicator, in words; of a message, empty for all others
   std::string events;              // after a deadline: the latest events of each rank that can be known, in lines
 };
 
@@ -32,7 +33,7 @@ struct TypeMismatch : CollectiveMismatch {
   using CollectiveMismatch::CollectiveMismatch;
 };
 
-/// A rank did not make its call before the deadline of the comparison.
+/// A rank did not make its call, or not answer a message, before the deadline of the comparison.
 struct MissingCall : CollectiveMismatch {
   using CollectiveMismatch::CollectiveMismatch;
 };

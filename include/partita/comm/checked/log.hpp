@@ -35,6 +35,17 @@ class EventLog {
     const std::lock_guard lock(mutex_);
     return count_ == 0 ? "nothing yet" : line(count_ - 1);
   }
+  /// The last call and, where that is no message, the last message too.
+  [[nodiscard]] std::string last_and_message() const {
+    const std::lock_guard lock(mutex_);
+    if (count_ == 0) return "nothing yet";
+    std::string text = line(count_ - 1);
+    for (std::uint64_t i = count_; i-- > count_ - std::min<std::uint64_t>(count_, capacity);) {
+      if (!ring_[i % capacity].is_message()) continue;
+      return i == count_ - 1 ? text : text + ", after " + line(i);
+    }
+    return text;
+  }
   /// One line for each call, the oldest first.
   [[nodiscard]] std::string text() const {
     const std::lock_guard lock(mutex_);

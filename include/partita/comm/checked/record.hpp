@@ -106,6 +106,7 @@ struct CallRecord {
   index_t cols = 0;
   std::uint64_t blocks = 0;
   std::int64_t root = -1;  // or the number of ranks of a subset; the peer of a message
+  std::int64_t tag = -1;   // of a message
   std::int64_t op = -1;
   std::int64_t into = -1;
   std::uint64_t refused = 0;   // the rank's own arguments are wrong
@@ -113,6 +114,7 @@ struct CallRecord {
   std::array<std::uint64_t, 2> value{};
   std::array<char, name_length> name{};  // of a value
 
+  [[nodiscard]] bool is_message() const noexcept { return kind == CallKind::send || kind == CallKind::recv; }
   [[nodiscard]] Shape shape() const noexcept { return {rows, cols}; }
   [[nodiscard]] std::string_view value_name() const noexcept {
     const auto end = std::find(name.begin(), name.end(), '\0');
@@ -191,9 +193,12 @@ inline constexpr std::array<CallField, 14> call_fields{{
     text += " of " + std::to_string(r.root) + " ranks";
   } else if (r.type != 0) {
     text += " of " + to_string(r.shape()) + " " + type_text(r);
-    if (r.kind == CallKind::send) text += " to " + std::to_string(r.root);
-    if (r.kind == CallKind::recv) text += " from " + std::to_string(r.root);
-    if (r.root >= 0 && r.kind != CallKind::send && r.kind != CallKind::recv) text += ", root " + std::to_string(r.root);
+    if (r.is_message()) {
+      text +=
+          (r.kind == CallKind::send ? " to " : " from ") + std::to_string(r.root) + ", tag " + std::to_string(r.tag);
+    } else if (r.root >= 0) {
+      text += ", root " + std::to_string(r.root);
+    }
     if (r.op >= 0) text += r.op == static_cast<int>(ReduceOp::max) ? ", maximum" : ", sum";
     if (r.into == static_cast<int>(Into::accumulate)) text += ", accumulated";
     if (r.blocks != 0) text += ", blocks " + std::to_string(r.blocks % 9973);

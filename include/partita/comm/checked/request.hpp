@@ -16,7 +16,8 @@ template <class C>
 [[nodiscard]] bool await_call(CheckedCall* call) {
   if constexpr (CarriesInspections<C>) {
     if (call == nullptr || call->state == Inspection::State::idle) return true;
-    C::await_inspection(*call, call->state_of->options.deadline);
+    const std::chrono::milliseconds limit = call->state_of->options.deadline;
+    call->record.is_message() ? C::await_message(*call, limit) : C::await_inspection(*call, limit);
     return call->state != Inspection::State::refused;
   } else {
     return true;
@@ -39,14 +40,20 @@ class [[nodiscard]] CheckedRequest {
   CheckedRequest(typename C::Request base, std::shared_ptr<detail::CheckedState> state, detail::CheckedCall* call,
                  const detail::ByteRows& summed = {})
       : base_(std::move(base)), state_(std::move(state)), call_(call), summed_(summed) {}
+  /// Of a message; `call` is null where messages are not compared.
+  CheckedRequest(typename C::Request base, std::shared_ptr<detail::CheckedState> state,
+                 std::shared_ptr<detail::CheckedCall> call)
+      : base_(std::move(base)), state_(std::move(state)), message_(std::move(call)), call_(message_.get()) {}
 
-  /// Throws CollectiveMismatch, or what derives from it, on all ranks, when the calls do not go together.
+  /// Throws CollectiveMismatch, or what derives from it, on all ranks, when the calls do not go together; of a message
+  /// on its two ranks.
   void wait() {
     detail::CheckedCall* const call = std::exchange(call_, nullptr);
     const bool passed = detail::await_call<C>(call);
     base_.wait();
     if (call == nullptr) return;
     const std::shared_ptr<detail::CheckedState> state = std::move(state_);
+    const std::shared_ptr<detail::CheckedCall> message = std::move(message_);
     if (!passed) detail::throw_refused(*call);
     if (summed_.rows != 0) state->sums.remember(summed_);
   }
@@ -54,6 +61,7 @@ class [[nodiscard]] CheckedRequest {
  private:
   typename C::Request base_;
   std::shared_ptr<detail::CheckedState> state_;
+  std::shared_ptr<detail::CheckedCall> message_;
   detail::CheckedCall* call_ = nullptr;
   detail::ByteRows summed_;
 };

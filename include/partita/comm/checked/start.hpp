@@ -76,4 +76,27 @@ template <class C, class Check, class Begin>
   }
 }
 
+/// Begins a send or a receive. It is compared with the other side where the communicator underneath carries
+/// inspections, and else only kept among the latest calls.
+template <class C, class Begin>
+[[nodiscard]] CheckedRequest<C> start_message(C& base, const std::shared_ptr<CheckedState>& state,
+                                              const CallRecord& record, Begin begin) {
+  state->log->add(record);
+  std::shared_ptr<CheckedCall> call;
+  if constexpr (CarriesInspections<C>) {
+    call = std::make_shared<CheckedCall>();
+    call->record = record;
+    call->state_of = state.get();
+    base.inspect_message(call);
+    try {
+      return CheckedRequest<C>(begin(), state, std::move(call));
+    } catch (...) {
+      base.inspect_message(nullptr);
+      throw;
+    }
+  } else {
+    return CheckedRequest<C>(begin(), state, std::move(call));
+  }
+}
+
 }  // namespace partita::detail

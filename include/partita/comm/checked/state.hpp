@@ -49,6 +49,7 @@ class CheckedCall final : public Inspection {
 
  private:
   [[nodiscard]] bool agrees(std::span<const Inspection* const> calls) const;
+  [[nodiscard]] bool examine_message(const CheckedCall* other, bool answered);
 };
 
 /// Kept alive by the communicator underneath as long as peers may look at it.
@@ -57,14 +58,15 @@ class CheckedState {
   /// More than a rank may have pending, so that no call is overwritten that a peer may still look at.
   static constexpr std::size_t call_count = 128;
 
-  CheckedState(int own_rank, int ranks, std::string name, std::uint64_t number, std::shared_ptr<EventLog> events,
+  CheckedState(int own_rank, int ranks_of_all, std::string name, std::uint64_t number, std::shared_ptr<EventLog> events,
                CheckOptions chosen)
       : rank(own_rank),
+        ranks(ranks_of_all),
         text(std::move(name)),
         id(number),
         log(std::move(events)),
         options(chosen),
-        sums(own_rank, ranks) {
+        sums(own_rank, ranks_of_all) {
     log->name(id, text);
   }
 
@@ -111,6 +113,9 @@ class CheckedState {
   [[nodiscard]] std::string latest_of(std::size_t m) const {
     return m < peers.size() ? peers[m]->last() : std::string();
   }
+  [[nodiscard]] std::string latest_message_of(std::size_t m) const {
+    return m < peers.size() ? peers[m]->last_and_message() : std::string();
+  }
   [[nodiscard]] std::string events() const {
     std::string all;
     for (std::size_t m = 0; m < peers.size(); ++m) all += "  rank " + std::to_string(m) + ":\n" + peers[m]->text();
@@ -118,6 +123,7 @@ class CheckedState {
   }
 
   const int rank;
+  const int ranks;
   const std::string text;
   const std::uint64_t id;
   const std::shared_ptr<EventLog> log;
@@ -149,8 +155,21 @@ inline bool CheckedCall::agrees(std::span<const Inspection* const> calls) const 
   return exchanges_fit(all);
 }
 
+inline bool CheckedCall::examine_message(const CheckedCall* other, bool answered) {
+  if (answered && messages_fit(record, other->record)) return true;
+  std::vector<std::string> latest(static_cast<std::size_t>(state_of->ranks));
+  for (std::size_t m = 0; other == nullptr && m < latest.size(); ++m) latest[m] = state_of->latest_message_of(m);
+  const SeenCall theirs = other != nullptr ? other->seen() : SeenCall{};
+  report =
+      std::make_unique<Report>(judge_message(seen(), other != nullptr ? &theirs : nullptr, answered, state_of->rank,
+                                             std::move(latest), state_of->text, state_of->options.deadline));
+  if (report->verdict == Verdict::missing) report->events = state_of->events();
+  return false;
+}
+
 /// No data is looked at: the verdict costs a comparison of one word for each rank.
 inline bool CheckedCall::examine(std::span<const Inspection* const> calls, bool complete) {
+  if (record.is_message()) return examine_message(static_cast<const CheckedCall*>(calls[1]), complete);
   if (complete && agrees(calls)) return true;
   std::vector<SeenCall> seen_calls;
   for (std::size_t m = 0; m < calls.size(); ++m) {

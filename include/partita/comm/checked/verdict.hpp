@@ -87,6 +87,58 @@ struct Report {
   return nullptr;
 }
 
+/// "  rank 0: ..." for each rank that has something to say.
+inline void append_calls(Report& report) {
+  for (std::size_t r = 0; r < report.calls.size(); ++r) {
+    if (!report.calls[r].empty()) report.text += "\n  rank " + std::to_string(r) + ": " + report.calls[r];
+  }
+}
+
+[[nodiscard]] inline bool messages_fit(const CallRecord& a, const CallRecord& b) noexcept {
+  return a.type == b.type && a.rows == b.rows && a.cols == b.cols;
+}
+
+/// Judges a message whose sides did not pass: `own`, of rank `rank`, and `other`, or null where nobody answered in
+/// time; `latest` is then what all ranks called last. `answered`: the sides answer each other; else one came too late,
+/// or they wait for each other in vain.
+[[nodiscard]] inline Report judge_message(const SeenCall& own, const SeenCall* other, bool answered, int rank,
+                                          std::vector<std::string> latest, const std::string& communicator,
+                                          std::chrono::milliseconds limit) {
+  const CallRecord& mine = *own.record;
+  Report report{Verdict::differ, mine.sequence, "a message on " + communicator + ": ", std::move(latest), {}};
+  const auto tell = [&report](std::int64_t of, const std::string& text) {
+    std::string& line = report.calls[static_cast<std::size_t>(of)];
+    line += (line.empty() ? "" : " and ") + text;
+  };
+  for (std::string& line : report.calls) line.insert(0, line.empty() ? "" : "its latest: ");
+  if (other == nullptr) report.calls[static_cast<std::size_t>(rank)].clear();
+  const bool sends_first = other != nullptr && other->record->kind < mine.kind;  // of a message to oneself
+  if (sends_first) tell(mine.root, call_text(*other));
+  tell(rank, call_text(own));
+  if (other != nullptr && !sends_first) tell(mine.root, call_text(*other));
+
+  const std::string waited = std::to_string(limit.count()) + " ms";
+  if (other == nullptr) {
+    report.verdict = Verdict::missing;
+    report.text += "rank " + std::to_string(mine.root) + " has not answered within " + waited;
+  } else if (other->record->kind == mine.kind) {
+    report.text += std::string("both ranks wait in a ") + name_of(mine.kind) + ", and neither answers";
+  } else if (other->record->tag != mine.tag) {
+    report.text += "the two sides differ in the tag";
+  } else if (!answered) {
+    report.verdict = Verdict::missing;
+    report.text += "one side came when the other had waited for " + waited + " and given up";
+  } else if (other->record->type != mine.type) {
+    report.verdict = Verdict::types;
+    report.text += "the two sides differ in the type of the elements";
+  } else {
+    report.verdict = Verdict::shapes;
+    report.text += "the two sides differ in the shape";
+  }
+  append_calls(report);
+  return report;
+}
+
 /// Judges the calls of all ranks in rank order. `complete`: all have called, and none has given up waiting.
 [[nodiscard]] inline Report judge(std::span<const SeenCall> calls, bool complete, std::uint64_t step,
                                   const std::string& communicator, std::chrono::milliseconds limit) {
@@ -129,10 +181,7 @@ struct Report {
     report.text =
         where + "all ranks sum in place what still is the result of the sum before; say touched() if that is meant";
   }
-  if (report.verdict == Verdict::agree) return report;
-  for (std::size_t r = 0; r < report.calls.size(); ++r) {
-    report.text += "\n  rank " + std::to_string(r) + ": " + report.calls[r];
-  }
+  if (report.verdict != Verdict::agree) append_calls(report);
   return report;
 }
 

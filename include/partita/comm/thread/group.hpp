@@ -99,6 +99,7 @@ struct alignas(cache_line) Slot {
 
 /// A send or a receive; see message.hpp.
 struct Message : Task {
+  bool sends = false;
   int sender = 0;
   int receiver = 0;
   int tag = 0;
@@ -107,6 +108,22 @@ struct Message : Task {
   Message* next = nullptr;
   std::atomic<Message*> partner{nullptr};
   std::atomic<bool> delivered{false};
+
+  // Where calls are compared: the calls of both sides, the other one's from the match on.
+  std::shared_ptr<Inspection> inspection;
+  std::shared_ptr<Inspection> others;
+  std::atomic<bool> waited{false};    // its rank is in its wait
+  std::atomic<bool> given_up{false};  // it will be answered by nobody
+};
+
+/// A message that nobody answered in time. What answers it late is refused, unless its rank has begun more
+/// `collectives` since.
+struct GivenUp {
+  bool sends = false;
+  int sender = 0;
+  int tag = 0;
+  std::uint64_t collectives = 0;
+  std::shared_ptr<Inspection> call;
 };
 
 /// Where sends to and receives of one member meet.
@@ -114,6 +131,7 @@ struct alignas(cache_line) Mailbox {
   std::mutex mutex;
   Message* sends = nullptr;
   Message* receives = nullptr;
+  std::vector<GivenUp> given_up;
 };
 
 struct Group {
@@ -182,8 +200,9 @@ struct Endpoint {
   World* world;
   int world_rank;
   RankState* me;
-  std::uint64_t next = 0;            // the next operation's number
-  Inspection* inspection = nullptr;  // for the next operation
+  std::uint64_t next = 0;                          // the next operation's number
+  Inspection* inspection = nullptr;                // for the next operation
+  std::shared_ptr<Inspection> message_inspection;  // for the next send or receive
   std::vector<const Inspection*> calls;
 };
 
