@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "partita/comm/checked/arguments.hpp"
+#include "partita/comm/checked/product.hpp"
 #include "partita/comm/checked/start.hpp"
 #include "partita/comm/concepts.hpp"
 
@@ -187,17 +188,15 @@ class CheckedComm {
     requires(std::is_arithmetic_v<S> || is_complex_v<S>)
   void check_value(std::string_view name, S value) {
     detail::CheckedCall& call = state_->open(detail::CallKind::check_value);
-    name.copy(call.record.name.data(), detail::CallRecord::name_length - 1);
-    if constexpr (std::integral<S>) {
-      call.record.type = detail::type_code<std::int64_t>();
-      call.record.value[0] = static_cast<std::uint64_t>(value);
-    } else if constexpr (is_complex_v<S>) {
-      call.record.type = detail::type_code<std::complex<double>>();
-      call.record.value = {bits_of(value.real()), bits_of(value.imag())};
-    } else {
-      call.record.type = detail::type_code<double>();
-      call.record.value[0] = bits_of(value);
-    }
+    detail::set_value(call.record, name, value);
+    compare(call);
+  }
+
+  /// Throws on all ranks unless all are about to compute the same product; matmul calls it before it moves anything.
+  /// Communicates: a comparison.
+  void check_product(const ProductFacts& facts) {
+    detail::CheckedCall& call = state_->open(detail::CallKind::product);
+    detail::describe(call.record, facts);
     compare(call);
   }
 
@@ -241,11 +240,6 @@ class CheckedComm {
     std::string text = state_->text + " / split " + std::to_string(number) + " colour " + std::to_string(color);
     const std::uint64_t id = detail::hash_text(text);
     return CheckedComm(*std::move(part), std::move(text), id, state_->log, state_->options);
-  }
-
-  template <class S>
-  [[nodiscard]] static std::uint64_t bits_of(S x) noexcept {
-    return std::bit_cast<std::uint64_t>(static_cast<double>(x));
   }
 
   template <class T>

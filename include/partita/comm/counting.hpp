@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "partita/comm/arguments.hpp"
+#include "partita/comm/checked/product.hpp"
 #include "partita/comm/concepts.hpp"
 
 namespace partita {
@@ -102,6 +103,12 @@ class CountingComm {
     return request;
   }
 
+  /// Where that communicator compares products.
+  void check_product(const ProductFacts& facts)
+    requires ComparesProducts<C>
+  {
+    base_.check_product(facts);
+  }
   void barrier() { base_.barrier(); }
   [[nodiscard]] index_t agree(index_t value) { return base_.agree(value); }
   void drain() { base_.drain(); }

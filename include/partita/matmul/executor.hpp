@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the steps of a product's schedule on one rank: one executor for all partitions, a template on scalar and
-// context.
+// Runs the steps of a product's schedule on one rank: one executor for all partitions, by scalar and context.
 #pragma once
 
 #include <array>
@@ -11,6 +10,7 @@
 
 #include "partita/backend/concepts.hpp"
 #include "partita/grid/process_grid.hpp"
+#include "partita/matmul/compare.hpp"
 #include "partita/matmul/panels.hpp"
 #include "partita/matmul/schedule.hpp"
 
@@ -107,8 +107,8 @@ class Executor {
     for (const AxisList& axes : lent_) call_.grid->comm(axes).drain();  // then own blocks may be written, or die
   }
 
-  /// An error on the way out. Peers cannot complete the product, so they are told; and the blocks may die with the
-  /// caller's scope, so that peers that still read them are awaited.
+  /// An error on the way out (different products are found before). Peers cannot complete theirs, so they are told; and
+  /// the blocks may die with the caller's scope, so that peers that still read them are awaited.
   void leave(const char* reason) noexcept {
     try {
       context_.comm().abort(reason);
@@ -290,9 +290,10 @@ class Executor {
 }  // namespace detail
 
 /// Runs the schedule. Returns complete: own blocks are no longer read by peers, C is final.
-/// Communicates: exactly the schedule's steps; with alpha = 0 nothing, and A and B are not read.
+/// Communicates: exactly the schedule's steps, with alpha = 0 none (A and B are not read); first a comparison, if any.
 template <class T, class Out, class Ctx>
 void execute(const ProductCall<T, Out, Ctx>& call, const ProductSchedule& schedule) {
+  detail::compare_product<T>(call, schedule);
   detail::Executor<T, Out, Ctx>(call, schedule).run();
 }
 

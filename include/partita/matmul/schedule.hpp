@@ -43,6 +43,8 @@ class ProductSchedule {
   /// The widest panel allowed, and the panels in flight: what the options ask for or leave open.
   [[nodiscard]] constexpr index_t panel_width() const noexcept { return panel_width_; }
   [[nodiscard]] constexpr int lookahead() const noexcept { return lookahead_; }
+  /// How panels were asked to move.
+  [[nodiscard]] constexpr PanelMove panels() const noexcept { return panels_; }
   /// Whether panels move as all-gathers of slices; false where they were asked for but blocks are uneven.
   [[nodiscard]] constexpr bool sliced_panels() const noexcept { return slices_ > 1; }
   /// Slices in one panel; 1 where panels are broadcast.

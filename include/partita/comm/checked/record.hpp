@@ -34,17 +34,17 @@ enum class CallKind : std::uint32_t {
   subset,
   check_value,
   close,
+  product,
   send,
   recv,
   drain
 };
 
 [[nodiscard]] inline const char* name_of(CallKind kind) noexcept {
-  constexpr std::array<const char*, 17> names{
-      "nothing",        "broadcast",  "broadcast_panel", "reduce",  "all_reduce",
-      "reduce_scatter", "all_gather", "all_to_all_v",    "barrier", "agree",
-      "split",          "subset",     "check_value",     "close",   "send",
-      "recv",           "drain"};
+  constexpr std::array<const char*, 18> names{
+      "nothing",     "broadcast",    "broadcast_panel", "reduce", "all_reduce", "reduce_scatter",
+      "all_gather",  "all_to_all_v", "barrier",         "agree",  "split",      "subset",
+      "check_value", "close",        "product",         "send",   "recv",       "drain"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -105,7 +105,7 @@ struct CallRecord {
   index_t rows = 0;
   index_t cols = 0;
   std::uint64_t blocks = 0;
-  std::int64_t root = -1;  // or the number of ranks of a subset; the peer of a message
+  std::int64_t root = -1;  // or the number of ranks of a subset; the peer of a message; k of a product
   std::int64_t tag = -1;   // of a message
   std::int64_t op = -1;
   std::int64_t into = -1;
@@ -115,6 +115,7 @@ struct CallRecord {
   std::array<char, name_length> name{};  // of a value
 
   [[nodiscard]] bool is_message() const noexcept { return kind == CallKind::send || kind == CallKind::recv; }
+  [[nodiscard]] bool is_product() const noexcept { return kind == CallKind::product; }
   [[nodiscard]] Shape shape() const noexcept { return {rows, cols}; }
   [[nodiscard]] std::string_view value_name() const noexcept {
     const auto end = std::find(name.begin(), name.end(), '\0');
@@ -122,6 +123,23 @@ struct CallRecord {
   }
 };
 static_assert(std::is_trivially_copyable_v<CallRecord> && sizeof(CallRecord) % 8 == 0);
+
+/// An integer as std::int64_t, all else as double or complex.
+template <class S>
+void set_value(CallRecord& record, std::string_view name, S value) noexcept {
+  const auto bits_of = [](auto x) { return std::bit_cast<std::uint64_t>(static_cast<double>(x)); };
+  name.copy(record.name.data(), CallRecord::name_length - 1);
+  if constexpr (std::is_integral_v<S>) {
+    record.type = type_code<std::int64_t>();
+    record.value[0] = static_cast<std::uint64_t>(value);
+  } else if constexpr (is_complex_v<S>) {
+    record.type = type_code<std::complex<double>>();
+    record.value = {bits_of(value.real()), bits_of(value.imag())};
+  } else {
+    record.type = type_code<double>();
+    record.value[0] = bits_of(value);
+  }
+}
 
 /// A hash of all that is compared, which is what ranks look at as long as all is well. The name is left out where there
 /// is none: it costs as much as all the rest.
@@ -136,7 +154,8 @@ static_assert(std::is_trivially_copyable_v<CallRecord> && sizeof(CallRecord) % 8
   h = mix(h, static_cast<std::uint64_t>(r.op));
   h = mix(h, static_cast<std::uint64_t>(r.into));
   h = mix(h, r.refused);
-  if (r.kind == CallKind::check_value) h = mix(mix(mix(h, hash_text(r.value_name())), r.value[0]), r.value[1]);
+  if (r.kind == CallKind::check_value) h = mix(h, hash_text(r.value_name()));
+  if (r.kind == CallKind::check_value || r.kind == CallKind::product) h = mix(mix(h, r.value[0]), r.value[1]);
   return h;
 }
 
@@ -145,7 +164,7 @@ struct CallField {
   const char* what;
   std::uint64_t (*of)(const CallRecord&) noexcept;
 };
-inline constexpr std::array<CallField, 14> call_fields{{
+inline constexpr std::array<CallField, 17> call_fields{{
     {"the operation", [](const CallRecord& r) noexcept { return static_cast<std::uint64_t>(r.kind); }},
     {"the communicator", [](const CallRecord& r) noexcept { return r.communicator; }},
     {"the number of the call", [](const CallRecord& r) noexcept { return r.sequence; }},
@@ -153,15 +172,21 @@ inline constexpr std::array<CallField, 14> call_fields{{
     {"the type of the elements", [](const CallRecord& r) noexcept { return r.type; }},
     {"the shape",
      [](const CallRecord& r) noexcept {
-       return mix(mix(0, static_cast<std::uint64_t>(r.rows)), static_cast<std::uint64_t>(r.cols));
+       const std::int64_t k = r.is_product() ? r.root : 0;
+       return mix(mix(mix(0, static_cast<std::uint64_t>(r.rows)), static_cast<std::uint64_t>(r.cols)),
+                  static_cast<std::uint64_t>(k));
      }},
-    {"the blocks", [](const CallRecord& r) noexcept { return r.blocks; }},
-    {"the root", [](const CallRecord& r) noexcept { return static_cast<std::uint64_t>(r.root); }},
+    {"the blocks", [](const CallRecord& r) noexcept { return r.is_product() ? 0 : r.blocks; }},
+    {"the root", [](const CallRecord& r) noexcept { return r.is_product() ? 0 : static_cast<std::uint64_t>(r.root); }},
     {"the reduction", [](const CallRecord& r) noexcept { return static_cast<std::uint64_t>(r.op); }},
     {"what is done with the output", [](const CallRecord& r) noexcept { return static_cast<std::uint64_t>(r.into); }},
     {"the name of the value", [](const CallRecord& r) noexcept { return hash_text(r.value_name()); }},
-    {"the value", [](const CallRecord& r) noexcept { return r.value[0]; }},
-    {"the imaginary part of the value", [](const CallRecord& r) noexcept { return r.value[1]; }},
+    {"the value", [](const CallRecord& r) noexcept { return r.is_product() ? 0 : r.value[0]; }},
+    {"the imaginary part of the value", [](const CallRecord& r) noexcept { return r.is_product() ? 0 : r.value[1]; }},
+    {"alpha", [](const CallRecord& r) noexcept { return r.is_product() ? r.value[0] : 0; }},
+    {"beta", [](const CallRecord& r) noexcept { return r.is_product() ? r.value[1] : 0; }},
+    {"partitions, units, storage or options",
+     [](const CallRecord& r) noexcept { return r.is_product() ? r.blocks : 0; }},
     {"the arguments", digest_of},
 }};
 
@@ -170,7 +195,7 @@ inline constexpr std::array<CallField, 14> call_fields{{
   return "elements of " + std::to_string(r.type_bytes) + " bytes (type " + std::to_string(r.type % 9973) + ")";
 }
 
-/// With as many digits as tell two values apart. An integer has the type std::int64_t, all else double or complex.
+/// With as many digits as tell two values apart.
 [[nodiscard]] inline std::string value_text(const CallRecord& r) {
   if (r.type == type_code<std::int64_t>()) return std::to_string(static_cast<std::int64_t>(r.value[0]));
   std::array<char, 64> text{};
@@ -184,11 +209,21 @@ inline constexpr std::array<CallField, 14> call_fields{{
   return text.data();
 }
 
+[[nodiscard]] inline std::string product_text(const CallRecord& r) {
+  std::array<char, 96> factors{};
+  std::snprintf(factors.data(), factors.size(), ", alpha %.17g, beta %.17g", std::bit_cast<double>(r.value[0]),
+                std::bit_cast<double>(r.value[1]));
+  return " of " + to_string(Shape{r.rows, r.root}) + " by " + to_string(Shape{r.root, r.cols}) + " " + type_text(r) +
+         factors.data() + ", arrangement " + std::to_string(r.blocks % 9973);
+}
+
 /// The call in words, as far as it is compared.
 [[nodiscard]] inline std::string text_of(const CallRecord& r) {
   std::string text = name_of(r.kind);
   if (r.kind == CallKind::check_value) {
     text += " of " + std::string(r.value_name()) + " = " + value_text(r);
+  } else if (r.is_product()) {
+    text += product_text(r);
   } else if (r.kind == CallKind::subset) {
     text += " of " + std::to_string(r.root) + " ranks";
   } else if (r.type != 0) {

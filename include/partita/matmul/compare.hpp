@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Under a checking communicator, ranks compare a product before its first step: one that is not the same on all ranks
+// is refused on all, while nothing has moved or is lent.
+#pragma once
+
+#include <bit>
+#include <complex>
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+
+#include "partita/comm/checked/product.hpp"
+#include "partita/matmul/schedule.hpp"
+
+namespace partita::detail {
+
+constexpr std::uint64_t hash_axes(std::uint64_t h, const AxisList& axes) noexcept {
+  h = mix(h, static_cast<std::uint64_t>(axes.size()));
+  for (const int axis : axes) h = mix(h, static_cast<std::uint64_t>(axis));
+  return h;
+}
+
+constexpr std::uint64_t hash_layout(std::uint64_t h, const Layout& layout) noexcept {
+  return hash_axes(hash_axes(hash_axes(h, layout.rows), layout.cols), layout.partial);
+}
+
+/// Partitions, algorithm, grid, units and options: only what is the same on all ranks, of which slices() is not.
+constexpr std::uint64_t hash_schedule(const ProductSchedule& schedule) noexcept {
+  const ProductPlan& product = schedule.frame().product();
+  const ProductGeometry& geometry = schedule.frame().geometry();
+  std::uint64_t h = static_cast<std::uint64_t>(product.plan.algorithm);
+  for (const Layout* layout : {&product.plan.left, &product.plan.right, &product.plan.natural, &product.result}) {
+    h = hash_layout(h, *layout);
+  }
+  for (const int extent : geometry.extents) h = mix(h, static_cast<std::uint64_t>(extent));
+  for (const index_t number :
+       {geometry.a_units.rows, geometry.a_units.cols, geometry.b_units.rows, geometry.b_units.cols,
+        schedule.panel_width(), index_t{schedule.lookahead()}, index_t{schedule.panels() == PanelMove::all_gather}}) {
+    h = mix(h, static_cast<std::uint64_t>(number));
+  }
+  return h;
+}
+
+/// Throws on all ranks unless all are about to run the same product. Communicates: a comparison, where the communicator
+/// compares; else nothing. `call` is a ProductCall of elements T.
+template <class T, class Call>
+void compare_product(const Call& call, const ProductSchedule& schedule) {
+  auto& comm = call.grid->context().comm();
+  if constexpr (ComparesProducts<std::remove_reference_t<decltype(comm)>>) {
+    const ProductGeometry& geometry = schedule.frame().geometry();
+    std::uint64_t rest = hash_schedule(schedule);
+    for (const auto* operand : {&call.a, &call.b}) {
+      rest = mix(rest, (operand->transposed ? 2U : 0U) + (operand->conjugated ? 1U : 0U));
+    }
+    for (const auto factor : {call.alpha, call.beta}) {
+      rest = mix(rest, std::bit_cast<std::uint64_t>(static_cast<double>(std::imag(factor))));
+    }
+    comm.check_product({geometry.m, geometry.n, geometry.k, type_code<T>(), sizeof(T),
+                        static_cast<double>(std::real(call.alpha)), static_cast<double>(std::real(call.beta)), rest});
+  }
+}
+
+}  // namespace partita::detail
