@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "matmul_files/bound.hpp"
+#include "matmul_files/launcher.hpp"
 #include "matmul_files/product.hpp"
 #if MATMUL_FILES_MPI
 #include "matmul_files/processes.hpp"
@@ -132,6 +133,9 @@ int main(int argc, char** argv) {
       });
     }
 #endif
+    const std::string refusal = threads_refused("ranks are threads in this build", "build with -DPARTITA_MPI=ON");
+    if (!refusal.empty())
+      return launched_rank() == 0 ? fail(2, refusal) : 0;  // so that mpirun stops none before it tells
     int status = 0;
     on_threads(8, [&](RankContext<ThreadComm>& context) {
       const int own = run(context, directory, "a thread");

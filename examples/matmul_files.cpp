@@ -9,6 +9,7 @@
 #include <string>
 
 #include "matmul_files/bound.hpp"
+#include "matmul_files/launcher.hpp"
 #include "matmul_files/options.hpp"
 #include "matmul_files/product.hpp"
 #if MATMUL_FILES_MPI
@@ -154,17 +155,30 @@ int tell(int status, const std::string& text) {
   return std::cout.flush() ? 0 : 1;
 }
 
+#if MATMUL_FILES_MPI
+constexpr const char* remedy_under_mpirun = "give --comm mpi";
+#else
+constexpr const char* remedy_under_mpirun = "build with -DPARTITA_MPI=ON and give --comm mpi";
+#endif
+
+/// Where mpirun has started several processes, all but the first are silent, and end with status 0: mpirun would stop
+/// the first one, before it tells the error, when another ends with a status of its own.
 int run_on_threads(int argc, char** argv) {
   CLI::App app(about, "partita-matmul");
   int status = 0;
   const auto work = [&] {
     const Options options = parse_options(app, argc, argv);
+    const std::string asked = "ranks are to be threads (--comm threads, also where no --comm is given)";
+    const std::string refusal = threads_refused(asked, remedy_under_mpirun);
+    if (!refusal.empty()) throw UsageError(refusal);
     const Files files(options.job);
     int ranks = 1;
     for (const int extent : options.extents) ranks *= extent;
     on_threads(ranks, [&](RankContext<ThreadComm>& context) { run_rank(context, options, files); });
   };
-  guard(app, work, [&](int code, const std::string& text) { status = tell(code, text); });
+  guard(app, work, [&](int code, const std::string& text) {
+    if (launched_processes() <= 1 || launched_rank() == 0) status = tell(code, text);
+  });
   return status;
 }
 

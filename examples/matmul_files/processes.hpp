@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "launcher.hpp"
 #include "partita/comm/mpi.hpp"
 #include "product.hpp"
 
@@ -15,10 +16,7 @@ namespace matmul_files {
 MATMUL_FILES_PRODUCTS(extern, MpiComm);
 
 /// Whether mpirun of Open MPI, MPICH or Slurm has started this process.
-inline bool under_mpirun() {
-  return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
-         std::getenv("PMIX_RANK") != nullptr;
-}
+inline bool under_mpirun() { return launched_processes() > 0 || std::getenv("PMIX_RANK") != nullptr; }
 
 /// Runs body(context) on the processes that mpirun has started, and returns the result of body, an exit status.
 /// An error that all ranks throw alike is told once, by `fail(1, text)` on rank 0, and the status is then 1. Any other

@@ -175,6 +175,22 @@ usage() {
   run 2 f8-a.npy f8-b.npy -o out.npy --policy row --alpha nan
   run 2 f8-a.npy f8-b.npy -o out.npy --policy row --panel-width 0
   run 2 f8-a.npy f8-b.npy -o out.npy --policy row --lookahead 0
+  # Several processes of mpirun, each with threads of its own: the first tells the error, the others nothing.
+  for grid in 'OMPI_COMM_WORLD' 'PMI'; do
+    export "${grid}_SIZE=3" "${grid}_RANK=0"
+    run 2 f8-a.npy f8-b.npy -o out.npy --policy row
+    explains '3 processes'
+    explains '--comm mpi'
+    run 2 f8-a.npy f8-b.npy -o out.npy --policy row --comm threads
+    explains '--comm threads'
+    export "${grid}_RANK=1"
+    run 0 f8-a.npy f8-b.npy -o out.npy --policy row
+    [ ! -e out.npy ] || fail 'another process than the first does the work'
+    export "${grid}_SIZE=1" "${grid}_RANK=0"
+    run 0 f8-a.npy f8-b.npy -o out.npy --policy row
+    [ -e out.npy ] || fail 'one process under mpirun does no work'
+    unset "${grid}_SIZE" "${grid}_RANK"
+  done
 }
 
 errors() {

@@ -102,6 +102,16 @@ for shape in "tall (2000000000, 0)" "wide (0, 2000000000)"; do
 done
 run 1 4 tall.npy wide.npy -o out.npy --policy summa2d
 explains 'CapacityError'
+# Threads in each of several processes: refused, by one of them.
+rm -f out.npy
+start 2 3 "$tool" f8-a.npy f8-b.npy -o out.npy --policy row
+[ "$(grep -c '^partita' stderr.txt)" -eq 1 ] || fail "not one process refuses: $(cat stderr.txt)"
+explains 'mpirun has started 3 processes'
+explains 'give --comm mpi'
+[ ! -e out.npy ] || fail 'threads in several processes write a result'
+start 0 1 "$tool" f8-a.npy f8-b.npy -o out.npy --policy row
+[ -e out.npy ] || fail 'threads in one process under mpirun write no result'
+
 cp f8-c0.npy older.npy
 run 1 3 f8-a.npy f8-a.npy -o older.npy --policy row
 cmp -s older.npy f8-c0.npy || fail 'an older output is lost'
