@@ -60,7 +60,7 @@ template <class C>
 template <class C>
 void exchange_calls(C& base, CheckedCall& call, CheckedState& state) {
   constexpr std::uint64_t most = (std::uint64_t{1} << 60) - 1;
-  const std::uint64_t digest = call.digest & most;
+  const std::uint64_t digest = call.digest() & most;
   const std::uint64_t stray = call.record.stray != CallKind::none ? 1 : 0;
   const std::uint64_t fresh = call.record.repeated != 0 ? 0 : 1;
   Report report;

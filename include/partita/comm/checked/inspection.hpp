@@ -18,7 +18,7 @@ class Inspection {
 
   /// The verdict on the calls of all members, this one among them, and the same on every rank. `complete` is false
   /// when a deadline passed first: the verdict is then no, and members that had not called are null. Of a message the
-  /// calls are two: this one, and the other side's.
+  /// calls are two: this one, and the other side's; where both have called, the receiver's thread examines both.
   [[nodiscard]] virtual bool examine(std::span<const Inspection* const> calls, bool complete) = 0;
 
   State state = State::idle;

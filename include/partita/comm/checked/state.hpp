@@ -37,7 +37,6 @@ class CheckedState;
 class CheckedCall final : public Inspection {
  public:
   CallRecord record;
-  std::uint64_t digest = 0;
   std::vector<Shape> shapes;  // of all_to_all_v
   std::string objection;
   CheckedState* state_of = nullptr;
@@ -45,11 +44,21 @@ class CheckedCall final : public Inspection {
 
   [[nodiscard]] bool examine(std::span<const Inspection* const> calls, bool complete) override;
   [[nodiscard]] SeenCall seen() const { return {&record, shapes, objection, {}}; }
-  void seal() noexcept { digest = digest_of(record); }
+  void seal() noexcept { glance_ = {digest_of(record), record.repeated, record.stray != CallKind::none}; }
+  [[nodiscard]] std::uint64_t digest() const noexcept { return glance_.digest; }
 
  private:
+  /// All that peers look at where the calls go together: one cache line, which the own rank leaves alone meanwhile.
+  struct alignas(64) Glance {
+    std::uint64_t digest = 0;
+    std::uint64_t repeated = 0;
+    bool stray = false;
+  };
+
   [[nodiscard]] bool agrees(std::span<const Inspection* const> calls) const;
   [[nodiscard]] bool examine_message(const CheckedCall* other, bool answered);
+
+  Glance glance_;
 };
 
 /// Kept alive by the communicator underneath as long as peers may look at it.
@@ -144,9 +153,9 @@ inline bool CheckedCall::agrees(std::span<const Inspection* const> calls) const 
   bool all_repeated = true;
   for (const Inspection* inspection : calls) {
     if (inspection == nullptr) return false;
-    const auto& other = static_cast<const CheckedCall&>(*inspection);
-    if (other.digest != digest || other.record.stray != CallKind::none) return false;
-    all_repeated = all_repeated && other.record.repeated != 0 && other.record.repeated == record.repeated;
+    const Glance& other = static_cast<const CheckedCall&>(*inspection).glance_;
+    if (other.digest != glance_.digest || other.stray) return false;
+    all_repeated = all_repeated && other.repeated != 0 && other.repeated == glance_.repeated;
   }
   if (all_repeated) return false;
   if (record.kind != CallKind::all_to_all_v || record.refused != 0) return true;
@@ -160,9 +169,10 @@ inline bool CheckedCall::examine_message(const CheckedCall* other, bool answered
   std::vector<std::string> latest(static_cast<std::size_t>(state_of->ranks));
   for (std::size_t m = 0; other == nullptr && m < latest.size(); ++m) latest[m] = state_of->latest_message_of(m);
   const SeenCall theirs = other != nullptr ? other->seen() : SeenCall{};
-  report =
-      std::make_unique<Report>(judge_message(seen(), other != nullptr ? &theirs : nullptr, answered, state_of->rank,
-                                             std::move(latest), state_of->text, state_of->options.deadline));
+  // Where both have called, the receiver judges for the sender, whose options are its own to change.
+  const auto limit = answered ? std::chrono::milliseconds(0) : state_of->options.deadline;
+  report = std::make_unique<Report>(judge_message(seen(), other != nullptr ? &theirs : nullptr, answered,
+                                                  state_of->rank, std::move(latest), state_of->text, limit));
   if (report->verdict == Verdict::missing) report->events = state_of->events();
   return false;
 }

@@ -63,11 +63,11 @@ struct Post {
   int root = -1;
   const void* type = nullptr;
   const char* name = "";
+  Inspection* inspection = nullptr;  // the description of the call, where calls are compared
   Rectangle in;
   Rectangle out;
   const void* table = nullptr;  // the views to send, or a pointer that a control operation hands over
   std::array<index_t, 2> value{};
-  Inspection* inspection = nullptr;  // the description of the call, where calls are compared
 };
 
 /// One member's part in one operation. `stage` is 2 * ticket + 1 once posted, 2 * ticket + 2 once the member will
@@ -109,9 +109,10 @@ struct Message : Task {
   std::atomic<Message*> partner{nullptr};
   std::atomic<bool> delivered{false};
 
-  // Where calls are compared: the calls of both sides, the other one's from the match on.
+  // Where calls are compared: the own call, which the own rank frees; the other side's where one was given up.
   std::shared_ptr<Inspection> inspection;
   std::shared_ptr<Inspection> others;
+  bool refused = false;               // constant once delivered
   std::atomic<bool> waited{false};    // its rank is in its wait
   std::atomic<bool> given_up{false};  // it will be answered by nobody
 };

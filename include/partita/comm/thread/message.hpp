@@ -34,21 +34,34 @@ inline void recycle_message(Task& task) {
   m.others.reset();
 }
 
-/// Lets the call be examined beside the other side's, on which the same verdict is found there.
-inline bool pass_message(Message& m, bool answered) {
-  if (m.inspection == nullptr) return true;
+inline void settle_message(Message& m, bool passed) noexcept {
+  if (m.inspection != nullptr) m.inspection->state = passed ? Inspection::State::passed : Inspection::State::refused;
+}
+
+/// Lets the call of a message that was given up be examined; the other side's is null where nobody has answered.
+inline void pass_given_up(Message& m) {
   const std::array<const Inspection*, 2> calls{m.inspection.get(), m.others.get()};
-  const bool compared = !answered || m.others != nullptr;  // else the other side's calls are not
-  const bool passed = !compared || m.inspection->examine(calls, answered);
-  m.inspection->state = passed ? Inspection::State::passed : Inspection::State::refused;
-  return passed;
+  settle_message(m, m.inspection->examine(calls, false));
+}
+
+/// Lets both sides be examined by the receiver, while the sender waits for delivery; true if they pass.
+inline bool pass_messages(Message& send, Message& receive) {
+  if (send.inspection == nullptr || receive.inspection == nullptr) return true;  // not compared
+  const std::array<const Inspection*, 2> calls{receive.inspection.get(), send.inspection.get()};
+  if (receive.inspection->examine(calls, true)) return true;
+  const std::array<const Inspection*, 2> seen_by_sender{calls[1], calls[0]};
+  send.refused = !send.inspection->examine(seen_by_sender, true);
+  return false;
 }
 
 inline bool step_send(Task& task) {
   auto& m = static_cast<Message&>(task);
-  const bool given_up = m.given_up.load();
-  if (!given_up && !m.delivered.load()) return false;
-  pass_message(m, !given_up);
+  if (m.given_up.load()) {
+    pass_given_up(m);
+    return true;
+  }
+  if (!m.delivered.load()) return false;
+  settle_message(m, !m.refused);
   return true;
 }
 
@@ -56,21 +69,25 @@ template <class T>
 bool step_receive(Task& task) {
   auto& m = static_cast<Message&>(task);
   if (m.given_up.load()) {
-    pass_message(m, false);
+    pass_given_up(m);
     return true;
   }
   Message* from = m.partner.load();
   if (from == nullptr) return false;
   Endpoint& end = *m.endpoint;
   const int sender = end.group->world_rank(m.sender);
-  if (pass_message(m, true)) {
+  {
     const Touch touch(*end.world, *end.me);
-    if (from->type != m.type) {
+    const bool passed = pass_messages(*from, m);
+    if (passed && from->type != m.type) {
       throw ArgumentError("ArgumentError: recv of other elements than rank " + std::to_string(m.sender) + " sends");
     }
-    check_shape("recv", "the buffer", {m.view.rows, m.view.cols}, {from->view.rows, from->view.cols});
-    copy_rectangle(view_of<const T>(from->view), view_of<T>(m.view));
-    if (m.sender != m.receiver) end.world->credit(end.world_rank, 1, m.view.rows * m.view.cols, sizeof(T));
+    if (passed) {
+      check_shape("recv", "the buffer", {m.view.rows, m.view.cols}, {from->view.rows, from->view.cols});
+      copy_rectangle(view_of<const T>(from->view), view_of<T>(m.view));
+      if (m.sender != m.receiver) end.world->credit(end.world_rank, 1, m.view.rows * m.view.cols, sizeof(T));
+    }
+    settle_message(m, passed);
   }
   from->delivered.store(true);
   end.world->unpark(sender);
@@ -120,6 +137,7 @@ inline Message& new_message(Endpoint& end) {
   m.delivered.store(false);
   m.waited.store(false);
   m.given_up.store(false);
+  m.refused = false;
   return m;
 }
 
@@ -159,8 +177,6 @@ Message& begin_message(Endpoint& end, bool sending, const Rectangle& view, int p
       append_message(sending ? box.sends : box.receives, m);
       return m;
     }
-    m.others = other->inspection;
-    other->others = m.inspection;
     Message& send = sending ? m : *other;
     Message& receive = sending ? *other : m;
     receive.partner.store(&send);
