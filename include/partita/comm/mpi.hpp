@@ -8,14 +8,13 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "partita/comm/concepts.hpp"
 #include "partita/comm/mpi/launch.hpp"
+#include "partita/comm/mpi/node_sums.hpp"
 #include "partita/comm/mpi/panel.hpp"
 #include "partita/comm/mpi/request.hpp"
 #include "partita/comm/mpi/runtime.hpp"
-#include "partita/comm/mpi/sums.hpp"
 #include "partita/trace/event.hpp"
 
 namespace partita {
@@ -28,8 +27,9 @@ namespace partita {
 /// exception unwinds, after a failure, or when MPI is finalised.
 ///
 /// Data move as bytes, so any trivially copyable element will do; rectangles with gaps are packed. Sums run in rank
-/// order, whatever MPI would do: contributions travel to the rank that adds them. Longer messages than
-/// MpiOptions::chunk are cut. Tags of send and recv lie in [0, last_tag()].
+/// order, whatever MPI would do: each part of a result is added up by one rank, straight from and to the blocks where
+/// all ranks share a node; else contributions travel to it. Longer messages than MpiOptions::chunk are cut. Tags of
+/// send and recv lie in [0, last_tag()].
 ///
 /// Panels are read in place by the ranks of the owner's node where the block lies in memory of allocate() (a shared
 /// window, MpiOptions::arena); other blocks are copied there once. On other nodes one rank receives and passes on. A
@@ -59,7 +59,7 @@ class MpiComm {
     detail::check_view("broadcast", "the buffer", out);
     begin<T>("broadcast", root, out.size());
     if (out.empty() || size() == 1) return {};
-    return start(std::make_shared<detail::MpiBroadcast<T>>(group_, out, root));
+    return start(make<detail::MpiBroadcast<T>>(group_, out, root));
   }
 
   template <class T>
@@ -76,11 +76,11 @@ class MpiComm {
     const std::uint64_t number = group_->panels++;
     if (seen.empty() || size() == 1) return Panel<T>(seen);
     if (lends) {
-      auto loan = std::make_shared<detail::MpiLoan<T>>(group_, in, number, tag);
+      auto loan = make<detail::MpiLoan<T>>(group_, in, number, tag);
       group_->world->begin(loan);
       return Panel<T>(in, group_, std::move(loan));
     }
-    auto borrow = std::make_shared<detail::MpiBorrow<T>>(group_, out, root, number, tag);
+    auto borrow = make<detail::MpiBorrow<T>>(group_, out, root, number, tag);
     group_->world->begin(borrow);
     return Panel<T>(group_, std::move(borrow));
   }
@@ -97,13 +97,9 @@ class MpiComm {
       detail::check_same_or_apart<T>("reduce", in, out);
     }
     const int tag = begin<T>("reduce", root, in.size());
-    auto task = std::make_shared<detail::MpiReduce<T>>("reduce", group_, tag);
-    if (rank() == root) {
-      task->take(in, out, into);
-    } else {
-      task->give(in, root);
-    }
-    return start(std::move(task));
+    if (in.empty()) return {};
+    if (meets()) return start(make<detail::MpiNodeReduce<T>>(group_, in, out, root, into, tag));
+    return start(detail::reduce_by_messages<T>(group_, in, out, root, into, tag));
   }
 
   template <class T>
@@ -115,7 +111,8 @@ class MpiComm {
     detail::check_same_or_apart<T>("all_reduce", in, out);
     const int tag = begin<T>("all_reduce", -1, in.size());
     if (in.empty()) return {};
-    return start(std::make_shared<detail::MpiAllReduce<T>>(group_, in, out, op, tag));
+    if (meets()) return start(make<detail::MpiNodeAllReduce<T>>(group_, in, out, op, tag));
+    return start(make<detail::MpiAllReduce<T>>(group_, in, out, op, tag));
   }
 
   template <class T>
@@ -128,10 +125,9 @@ class MpiComm {
     const Block own = blocks[static_cast<std::size_t>(rank())];
     detail::check_own_place<T>("reduce_scatter", out, in, own);
     const int tag = begin<T>("reduce_scatter", -1, in.size());
-    auto task = std::make_shared<detail::MpiReduce<T>>("reduce_scatter", group_, tag);
-    for_peers([&](int r) { task->give(in.sub(blocks[static_cast<std::size_t>(r)]), r); });
-    task->take(in.sub(own), out, Into::overwrite);
-    return start(std::move(task));
+    if (in.empty()) return {};
+    if (meets()) return start(make<detail::MpiNodeReduceScatter<T>>(group_, in, out, blocks, tag));
+    return start(detail::reduce_scatter_by_messages<T>(group_, in, out, blocks, tag));
   }
 
   template <class T>
@@ -142,12 +138,9 @@ class MpiComm {
     const Block own = blocks[static_cast<std::size_t>(rank())];
     detail::check_own_place<T>("all_gather", in, out, own);
     const int tag = begin<T>("all_gather", -1, out.size());
-    auto task = std::make_shared<detail::MpiExchange<T>>("all_gather", group_, tag);
-    for_peers([&](int r) { task->receive(out.sub(blocks[static_cast<std::size_t>(r)]), r); });
-    const T* data = task->packed(in);
-    for_peers([&](int r) { task->send_packed(data, in.size(), r); });
-    detail::copy_rectangle(in, out.sub(own));
-    return start(std::move(task));
+    if (out.empty()) return {};
+    if (meets()) return start(make<detail::MpiNodeAllGather<T>>(group_, in, out, blocks, tag));
+    return start(detail::all_gather_by_messages<T>(group_, in, out, blocks, tag));
   }
 
   template <class T>
@@ -157,9 +150,9 @@ class MpiComm {
     index_t total = 0;
     for (const View<T>& v : receives) total += v.size();
     const int tag = begin<T>("all_to_all_v", -1, total);
-    auto task = std::make_shared<detail::MpiExchange<T>>("all_to_all_v", group_, tag);
-    for_peers([&](int r) { task->receive(receives[static_cast<std::size_t>(r)], r); });
-    for_peers([&](int r) { task->send(sends[static_cast<std::size_t>(r)], r); });
+    auto task = make<detail::MpiExchange<T>>("all_to_all_v", group_, tag);
+    group_->for_peers([&](int r) { task->receive(receives[static_cast<std::size_t>(r)], r); });
+    group_->for_peers([&](int r) { task->send(sends[static_cast<std::size_t>(r)], r); });
     const auto own = static_cast<std::size_t>(rank());
     detail::copy_rectangle(sends[own], receives[own]);
     return start(std::move(task));
@@ -169,7 +162,7 @@ class MpiComm {
   [[nodiscard]] Request send(View<T> in, int to, int tag) {
     using E = std::remove_const_t<T>;
     begin_message<E>("send", "receiver", in, to, tag);
-    auto task = std::make_shared<detail::MpiExchange<E>>("send", group_, tag);
+    auto task = make<detail::MpiExchange<E>>("send", group_, tag);
     task->send(in, to);
     return start(std::move(task));
   }
@@ -177,19 +170,19 @@ class MpiComm {
   template <class T>
   [[nodiscard]] Request recv(View<T> out, int from, int tag) {
     begin_message<T>("recv", "sender", out, from, tag);
-    auto task = std::make_shared<detail::MpiExchange<T>>("recv", group_, tag);
+    auto task = make<detail::MpiExchange<T>>("recv", group_, tag);
     task->receive(out, from);
     return start(std::move(task));
   }
 
   void barrier() {
     begin<std::byte>("barrier", -1, 0);
-    detail::control_barrier(*group_->world, group_->comm, "barrier");
+    detail::meet(group_, "barrier");
   }
 
   [[nodiscard]] index_t agree(index_t value) {
     begin<std::byte>("agree", -1, 0);
-    return detail::control_max(*group_->world, group_->comm, "agree", value);
+    return detail::agree_among(group_, "agree", value);
   }
 
   void drain() {
@@ -199,7 +192,8 @@ class MpiComm {
 
   [[nodiscard]] std::optional<MpiComm> split(int color, int key) {
     begin<std::byte>("split", -1, 0);
-    detail::control_barrier(*group_->world, group_->comm, "split");  // MPI's own split knows no deadline
+    // MPI's own split knows no deadline. A rank that comes after its peers have given up does not meet them twice.
+    for (int round = 0; round < 2; ++round) detail::meet(group_, "split");
     MPI_Comm made = MPI_COMM_NULL;
     detail::mpi_check(MPI_Comm_split(group_->comm, color < 0 ? MPI_UNDEFINED : color, key, &made), "MPI_Comm_split");
     if (made == MPI_COMM_NULL) return std::nullopt;
@@ -242,9 +236,11 @@ class MpiComm {
 
   void check_root(const char* operation, int root) const { detail::check_member(operation, "root", root, size()); }
 
-  template <class F>
-  void for_peers(F f) const {
-    for (int i = 1; i < size(); ++i) f((rank() + i) % size());
+  /// Whether all ranks share memory, and meet there.
+  [[nodiscard]] bool meets() const noexcept { return static_cast<bool>(group_->meetings); }
+  template <class Task, class... Args>
+  [[nodiscard]] std::shared_ptr<Task> make(Args&&... args) const {
+    return group_->world->make<Task>(std::forward<Args>(args)...);
   }
 
   /// Reports the operation, and gives the tag of its first phase.

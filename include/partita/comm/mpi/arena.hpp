@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "partita/comm/concepts.hpp"
+#include "partita/comm/mpi/bell.hpp"
 #include "partita/comm/mpi/library.hpp"
 
 namespace partita::detail {
@@ -22,6 +23,7 @@ namespace partita::detail {
 /// The segments of a node's ranks, as this rank sees them:
 ///
 ///   window   | segment of node rank 0 | segment of node rank 1 | ...      base(r): where r's begins in this process
+///   segment  | bell | what is handed out ... |
 ///
 /// A place in a segment is told to a peer as an offset from its beginning. Pages are taken when they are first touched.
 class MpiArena {
@@ -38,7 +40,8 @@ class MpiArena {
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_shared_noncontig", "true");
     void* own = nullptr;
-    const auto length = static_cast<MPI_Aint>(bytes / alignment * alignment + alignment);
+    const std::size_t room = bytes / alignment * alignment;
+    const auto length = static_cast<MPI_Aint>(sizeof(MpiBell) + room + alignment);
     const int made = MPI_Win_allocate_shared(length, 1, info, node, static_cast<void*>(&own), &window_);
     MPI_Info_free(&info);
     int all_made = made == MPI_SUCCESS ? 1 : 0;
@@ -52,17 +55,26 @@ class MpiArena {
       mpi_check(MPI_Win_shared_query(window_, r, &segment, &unit, static_cast<void*>(&base)), "MPI_Win_shared_query");
       bases_.push_back(static_cast<std::byte*>(base));
     }
-    size_ = bytes / alignment * alignment;
-    const auto misfit = reinterpret_cast<std::uintptr_t>(bases_[static_cast<std::size_t>(rank_)]) % alignment;
-    const std::size_t first = misfit == 0 ? 0 : alignment - misfit;
-    free_.emplace(first, size_);
-    size_ += first;
+    ::new (static_cast<void*>(&bell(rank_))) MpiBell;
+    const std::size_t first = first_place(rank_) + sizeof(MpiBell);
+    free_.emplace(first, room);
+    size_ = first + room;
+    mpi_check(MPI_Barrier(node), "MPI_Barrier");  // all bells hang
   }
   MpiArena(const MpiArena&) = delete;
   MpiArena& operator=(const MpiArena&) = delete;
 
   [[nodiscard]] bool ready() const noexcept { return !bases_.empty(); }
   [[nodiscard]] std::byte* base(int node_rank) const noexcept { return bases_[static_cast<std::size_t>(node_rank)]; }
+  [[nodiscard]] MpiBell& bell(int node_rank) const noexcept {
+    return *std::launder(reinterpret_cast<MpiBell*>(base(node_rank) + first_place(node_rank)));
+  }
+  void ring_all() const noexcept {
+    for (std::size_t r = 0; r < bases_.size(); ++r) bell(static_cast<int>(r)).ring();
+  }
+
+  /// From now on nothing is handed out twice: peers of a failed world may still read and write what they know of.
+  void freeze() noexcept { frozen_ = true; }
 
   /// Collective over the node. What was handed out is gone.
   void close() noexcept {
@@ -88,7 +100,7 @@ class MpiArena {
 
   /// Local: gives back what take(bytes) gave.
   void give(const std::byte* data, std::size_t bytes) {
-    if (!ready()) return;
+    if (!ready() || frozen_) return;
     auto offset = static_cast<std::size_t>(data - base(rank_));
     std::size_t length = rounded(bytes);
     const auto after = free_.lower_bound(offset);
@@ -118,6 +130,11 @@ class MpiArena {
   }
 
  private:
+  /// Of a segment, where what is aligned can stand. They are mapped by pages, so that all ranks find the same.
+  [[nodiscard]] std::size_t first_place(int node_rank) const noexcept {
+    const auto misfit = reinterpret_cast<std::uintptr_t>(base(node_rank)) % alignment;
+    return misfit == 0 ? 0 : alignment - misfit;
+  }
   [[nodiscard]] static std::size_t rounded(std::size_t bytes) noexcept {
     if (bytes > std::numeric_limits<std::size_t>::max() - alignment) return std::numeric_limits<std::size_t>::max();
     return (bytes + alignment - 1) / alignment * alignment;
@@ -126,6 +143,7 @@ class MpiArena {
   int rank_ = 0;
   MPI_Win window_ = MPI_WIN_NULL;
   std::size_t size_ = 0;
+  bool frozen_ = false;
   std::vector<std::byte*> bases_;
   std::map<std::size_t, std::size_t> free_;  // offset, length; runs never touch each other
 };

@@ -7,10 +7,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "partita/comm/mpi/arena.hpp"
+#include "partita/base/config.hpp"
 
 namespace partita::detail {
 
@@ -40,13 +39,6 @@ struct PanelBoard {
 class PanelBoardHandle {
  public:
   PanelBoardHandle() = default;
-
-  /// The board's maker tells its peers where it stands in its segment; null without room in the arena.
-  static Memory make(const std::shared_ptr<MpiArena>& arena) {
-    Memory memory = allocate_shared(arena, sizeof(PanelBoard));
-    if (memory) ::new (static_cast<void*>(memory.get())) PanelBoard;
-    return memory;
-  }
 
   /// `members`: ranks of the communicator in this node.
   void join(PanelBoard* board, int members) noexcept {
@@ -83,12 +75,14 @@ class PanelBoardHandle {
     const PanelSlot& s = slot(number);
     return s.posted.load(std::memory_order_acquire) == number + 1 ? &s : nullptr;
   }
-  void release(std::uint64_t number) noexcept {
+  /// True for the last one: then the slot is free, and its owner may wait for that.
+  bool release(std::uint64_t number) noexcept {
     std::erase(reading_, number);
     PanelSlot& s = slot(number);
-    if (s.released.fetch_add(1, std::memory_order_acq_rel) + 1 != peers_) return;
+    if (s.released.fetch_add(1, std::memory_order_acq_rel) + 1 != peers_) return false;
     s.released.store(0, std::memory_order_relaxed);
     s.posted.store(0, std::memory_order_release);
+    return true;
   }
 
   /// This rank uses the board no longer; it may be freed when all have left.

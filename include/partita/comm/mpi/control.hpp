@@ -28,14 +28,14 @@ inline void complete(MpiWorld& world, std::shared_ptr<MpiControl> task) {
 
 /// Returns when all ranks have entered.
 inline void control_barrier(MpiWorld& world, MPI_Comm comm, const char* name) {
-  auto task = std::make_shared<MpiControl>(name);
+  auto task = world.make<MpiControl>(name);
   mpi_check(MPI_Ibarrier(comm, &task->request), "MPI_Ibarrier");
   complete(world, std::move(task));
 }
 
 /// The largest value of all ranks. Pre: size > 1, or the value is its own maximum.
 [[nodiscard]] inline index_t control_max(MpiWorld& world, MPI_Comm comm, const char* name, index_t value) {
-  auto task = std::make_shared<MpiControl>(name);
+  auto task = world.make<MpiControl>(name);
   task->own = value;
   task->result.resize(1);
   mpi_check(MPI_Iallreduce(&task->own, task->result.data(), 1, MPI_INT64_T, MPI_MAX, comm, &task->request),
@@ -47,7 +47,7 @@ inline void control_barrier(MpiWorld& world, MPI_Comm comm, const char* name) {
 /// The value of each rank.
 [[nodiscard]] inline std::vector<index_t> control_gather(MpiWorld& world, MPI_Comm comm, int size, const char* name,
                                                          index_t value) {
-  auto task = std::make_shared<MpiControl>(name);
+  auto task = world.make<MpiControl>(name);
   task->own = value;
   task->result.resize(static_cast<std::size_t>(size));
   mpi_check(MPI_Iallgather(&task->own, 1, MPI_INT64_T, task->result.data(), 1, MPI_INT64_T, comm, &task->request),

@@ -53,7 +53,12 @@ template <class T>
 class MpiExchange final : public MpiTask {
  public:
   MpiExchange(const char* task_name, std::shared_ptr<MpiGroup> group, int tag)
-      : MpiTask(task_name), group_(std::move(group)), transfers_(*group_), tag_(tag) {}
+      : MpiTask(task_name),
+        group_(std::move(group)),
+        transfers_(*group_),
+        tag_(tag),
+        arrivals_(group_->world->pooled<Arrival>()),
+        departures_(group_->world->pooled<MpiBuffer<T>>()) {}
 
   void receive(View<T> to, int peer) {
     if (to.empty()) return;
@@ -94,8 +99,8 @@ class MpiExchange final : public MpiTask {
   std::shared_ptr<MpiGroup> group_;
   MpiTransfers transfers_;
   int tag_;
-  std::vector<Arrival> arrivals_;
-  std::vector<MpiBuffer<T>> departures_;
+  std::vector<Arrival, MpiPooled<Arrival>> arrivals_;
+  MpiBuffers<T> departures_;
   index_t messages_ = 0;
   index_t elements_ = 0;
 };

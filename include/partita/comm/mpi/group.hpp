@@ -14,11 +14,13 @@
 
 #include "partita/comm/mpi/board.hpp"
 #include "partita/comm/mpi/control.hpp"
+#include "partita/comm/mpi/meeting_board.hpp"
 
 namespace partita::detail {
 
 /// Ranks on one node read each other's panels by the board of that node; it stands in the arena of the node's lowest
-/// member. A board whose maker has left is kept until all its readers have.
+/// member, and after it, where all members are on that node, the board of their meetings. A board whose maker has left
+/// is kept until all its readers have.
 struct MpiGroup {
   /// Collective over `made`, which it takes.
   MpiGroup(std::shared_ptr<MpiWorld> the_world, MPI_Comm made) : world(std::move(the_world)), comm(mpi_own(made)) {
@@ -41,6 +43,15 @@ struct MpiGroup {
   [[nodiscard]] int world_rank(int member) const noexcept { return world_ranks[static_cast<std::size_t>(member)]; }
   [[nodiscard]] int node(int member) const noexcept { return world->node_of(world_rank(member)); }
   [[nodiscard]] bool near(int member) const noexcept { return node(member) == node(rank); }
+  /// Wakes the other members of this node.
+  void ring_members() const noexcept {
+    for (const int m : mates) world->ring(world_rank(m));
+  }
+  /// Calls f for each other member, from the next one on, so that not all turn to the same one.
+  template <class F>
+  void for_peers(F f) const {
+    for (int i = 1; i < size; ++i) f((rank + i) % size);
+  }
   /// The segment of a member of this node.
   [[nodiscard]] std::byte* segment(int member) const noexcept {
     return world->arena()->base(world->node_rank_of(world_rank(member)));
@@ -52,8 +63,11 @@ struct MpiGroup {
   int size = 1;
   std::vector<int> world_ranks;
   std::vector<int> leaders;          // the lowest member of each node
+  std::vector<int> mates;            // the other members of this node
   PanelBoardHandle board;            // none where this rank is alone on its node, or without memory for it
-  std::uint64_t operations = 0;      // begun so far; the same on all members
+  MeetingBoard meetings;             // likewise, and none where some member is on another node
+  std::uint64_t meeting_number = 0;  // begun so far; the same on all members
+  std::uint64_t operations = 0;      // likewise
   std::uint64_t panels = 0;          // likewise
   int loans = 0;                     // panels of this rank that are not yet released
   std::uint64_t loans_on_board = 0;  // begun so far by this rank; and those that have got their slot
@@ -75,27 +89,29 @@ struct MpiGroup {
     for (int m = 0; m < size; ++m) {
       const auto same_node = [&](int leader) { return node(leader) == node(m); };
       if (std::none_of(leaders.begin(), leaders.end(), same_node)) leaders.push_back(m);
+      if (m != rank && near(m)) mates.push_back(m);
     }
   }
 
   void make_board() {
-    int mates = 0;
-    int maker = -1;
-    for (int m = size - 1; m >= 0; --m) {
-      if (!near(m)) continue;
-      maker = m;
-      ++mates;
-    }
+    const int members = static_cast<int>(mates.size()) + 1;
+    const int maker = mates.empty() ? rank : std::min(rank, mates.front());
     index_t place = -1;  // of the board in its maker's segment
-    if (maker == rank && mates > 1) {
+    if (maker == rank && members > 1) {
       reclaim();
-      board_memory = PanelBoardHandle::make(world->arena());
-      if (board_memory) place = board_memory.get() - segment(rank);
+      board_memory = allocate_shared(world->arena(), sizeof(PanelBoard) + MeetingBoard::bytes(members));
+      if (board_memory) {
+        ::new (static_cast<void*>(board_memory.get())) PanelBoard;
+        MeetingBoard::make(board_memory.get() + sizeof(PanelBoard), members);
+        place = board_memory.get() - segment(rank);
+      }
     }
     place = control_gather(*world, comm, size, "split", place)[static_cast<std::size_t>(maker)];
-    if (place < 0 || mates < 2) return;
-    board.join(std::launder(reinterpret_cast<PanelBoard*>(segment(maker) + place)), mates);
-    board_members = static_cast<std::uint64_t>(mates);
+    if (place < 0 || members < 2) return;
+    std::byte* memory = segment(maker) + place;
+    board.join(std::launder(reinterpret_cast<PanelBoard*>(memory)), members);
+    board_members = static_cast<std::uint64_t>(members);
+    if (members == size) meetings.join(memory + sizeof(PanelBoard), members);
   }
 
   void retire(Memory memory) noexcept {
@@ -130,8 +146,7 @@ struct MpiGroup {
 
 /// The group of all ranks of the world. Collective.
 [[nodiscard]] inline std::shared_ptr<MpiGroup> make_group(std::shared_ptr<MpiWorld> world) {
-  MPI_Comm made = MPI_COMM_NULL;
-  mpi_check(MPI_Comm_dup(world->comm(), &made), "MPI_Comm_dup");
+  const MPI_Comm made = world->duplicate(world->comm());
   return std::make_shared<MpiGroup>(std::move(world), made);
 }
 

@@ -17,12 +17,15 @@ namespace partita::detail {
 ///   root  ---->  lowest member of node 1  ---->  lowest member of node 3, its own node's members
 ///         ---->  lowest member of node 2  ---->  its own node's members
 struct PanelRoute {
-  int parent = -1;
-  std::vector<int> children;  // other nodes first
+  using Members = std::vector<int, MpiPooled<int>>;
 
-  PanelRoute(const MpiGroup& group, int root) {
+  int parent = -1;
+  Members children;  // other nodes first
+
+  PanelRoute(const MpiGroup& group, int root) : children(group.world->pooled<int>()) {
+    if (group.leaders.size() == 1) return;
     const int own_node = group.node(group.rank);
-    std::vector<int> heads{root};
+    Members heads(1, root, children.get_allocator());
     for (const int leader : group.leaders) {
       if (!same_node(group, leader, root)) heads.push_back(leader);
     }
@@ -36,9 +39,7 @@ struct PanelRoute {
     for (std::size_t bit = 1; bit < heads.size() && (place & bit) == 0; bit <<= 1) {
       if ((place | bit) < heads.size()) children.insert(children.begin(), heads[place | bit]);
     }
-    for (int m = 0; m < group.size && place > 0; ++m) {
-      if (m != group.rank && group.near(m)) children.push_back(m);
-    }
+    if (place > 0) children.insert(children.end(), group.mates.begin(), group.mates.end());
   }
 
  private:
@@ -70,6 +71,7 @@ class MpiLoan final : public MpiTask {
       // In the order of their numbers: two may want the same slot.
       if (turn_ != group_->loans_posted || !group_->board.free(number_)) return false;
       group_->board.post(number_, offset_, block_.rows, block_.cols, ld_);
+      group_->ring_members();
       posted_ = true;
       ++group_->loans_posted;
     }
@@ -77,17 +79,14 @@ class MpiLoan final : public MpiTask {
     --group_->loans;
     return true;
   }
+  [[nodiscard]] bool uses_messages() const noexcept override { return transfers_.any(); }
 
  private:
   [[nodiscard]] index_t chunk() const noexcept { return group_->world->chunk(sizeof(T)); }
 
   /// In place where the block lies in this rank's segment, else as a copy there, else by messages.
   void lend_to_node() {
-    std::vector<int> mates;
-    for (int m = 0; m < group_->size; ++m) {
-      if (m != group_->rank && group_->near(m)) mates.push_back(m);
-    }
-    if (mates.empty()) return;
+    if (group_->mates.empty()) return;
     on_board_ = static_cast<bool>(group_->board);
     const std::shared_ptr<MpiArena>& arena = group_->world->arena();
     if (on_board_) {
@@ -108,7 +107,7 @@ class MpiLoan final : public MpiTask {
         return;
       }
     }
-    for (const int mate : mates) send(mate);
+    for (const int mate : group_->mates) send(mate);
   }
 
   void send(int to) { transfers_.send(packed(), block_.size(), to, tag_, chunk()); }
@@ -148,7 +147,8 @@ class MpiBorrow final : public MpiTask {
         root_(root),
         number_(number),
         tag_(tag),
-        on_board_(group_->near(root) && group_->board) {
+        on_board_(group_->near(root) && group_->board),
+        children_(group_->world->pooled<int>()) {
     if (on_board_) {
       group_->board.expect(number_);
       return;
@@ -193,9 +193,12 @@ class MpiBorrow final : public MpiTask {
     return true;
   }
 
+  [[nodiscard]] bool uses_messages() const noexcept override { return transfers_.any(); }
+
   /// The reader is through with what it read in place.
   void give_back() noexcept {
-    if (on_board_ && std::exchange(borrowed_, false)) group_->board.release(number_);
+    if (!on_board_ || !std::exchange(borrowed_, false)) return;
+    if (group_->board.release(number_)) world().ring(group_->world_rank(root_));
   }
 
   [[nodiscard]] MpiWorld& world() const noexcept { return *group_->world; }
@@ -229,7 +232,7 @@ class MpiBorrow final : public MpiTask {
   bool arrived_ = false;
   bool borrowed_ = false;
   MpiBuffer<T> packed_;
-  std::vector<int> children_;
+  PanelRoute::Members children_;
 };
 
 }  // namespace partita::detail

@@ -23,12 +23,14 @@ struct MpiOptions {
 
 /// What a world has done on this rank.
 struct MpiStatistics {
-  index_t sends = 0;            // MPI messages, the chunks of one message counted singly
-  index_t receives = 0;         // likewise
-  index_t broadcasts = 0;       // likewise
-  index_t panels_in_place = 0;  // of others, read in the window
-  index_t panels_copied = 0;    // of others, received in the own buffer
-  index_t loans_staged = 0;     // own ones that lie outside the window and were copied there
+  index_t sends = 0;                 // MPI messages, the chunks of one message counted singly
+  index_t receives = 0;              // likewise
+  index_t broadcasts = 0;            // likewise
+  index_t panels_in_place = 0;       // of others, read in the window
+  index_t panels_copied = 0;         // of others, received in the own buffer
+  index_t loans_staged = 0;          // own ones that lie outside the window and were copied there
+  index_t meetings_in_place = 0;     // sums and gathers straight from and to the blocks of a node's ranks
+  index_t meetings_by_messages = 0;  // those for which a rank's window had no room
 };
 
 }  // namespace partita

@@ -5,8 +5,8 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "partita/comm/arguments.hpp"
 #include "partita/comm/mpi/exchange.hpp"
@@ -22,7 +22,7 @@ template <class T>
 /// Sends elements [begin, begin + count) of a rectangle to the rank that adds them.
 template <class T>
 void send_contribution(MpiTransfers& transfers, MpiGroup& group, View<const T> in, Range range, int to, int tag,
-                       std::vector<MpiBuffer<T>>& packed) {
+                       MpiBuffers<T>& packed) {
   const index_t count = range.size();
   if (count <= 0) return;
   const T* data = in.data;
@@ -118,7 +118,11 @@ template <class T>
 class MpiReduce final : public MpiTask {
  public:
   MpiReduce(const char* task_name, std::shared_ptr<MpiGroup> group, int tag)
-      : MpiTask(task_name), group_(std::move(group)), transfers_(*group_), tag_(tag) {}
+      : MpiTask(task_name),
+        group_(std::move(group)),
+        transfers_(*group_),
+        tag_(tag),
+        packed_(group_->world->pooled<MpiBuffer<T>>()) {}
 
   /// What rank `to` adds up of this rank's data.
   void give(View<const T> in, int to) { send_contribution(transfers_, *group_, in, {0, in.size()}, to, tag_, packed_); }
@@ -132,11 +136,11 @@ class MpiReduce final : public MpiTask {
       result = result_.data();
       if (into == Into::accumulate) pack_range(View<const T>(out), 0, out.size(), result);
     }
-    sum_ = std::make_unique<RankOrderedSum<T>>(*group_, in, Range{0, in.size()}, result, ReduceOp::sum, into, tag_);
+    sum_.emplace(*group_, in, Range{0, in.size()}, result, ReduceOp::sum, into, tag_);
   }
 
   bool advance() override {
-    if (sum_ != nullptr) {
+    if (sum_) {
       if (!sum_->advance(name)) return false;
       if (!out_.contiguous()) unpack_range<T>(result_.data(), out_, 0, out_.size());
       sum_.reset();
@@ -150,8 +154,8 @@ class MpiReduce final : public MpiTask {
   int tag_;
   View<T> out_;
   MpiBuffer<T> result_;
-  std::vector<MpiBuffer<T>> packed_;
-  std::unique_ptr<RankOrderedSum<T>> sum_;
+  MpiBuffers<T> packed_;
+  std::optional<RankOrderedSum<T>> sum_;
 };
 
 /// Each rank adds up its chunk of the elements and sends it to all others: twice the volume of what it does not own.
@@ -161,7 +165,12 @@ template <class T>
 class MpiAllReduce final : public MpiTask {
  public:
   MpiAllReduce(std::shared_ptr<MpiGroup> group, View<const T> in, View<T> out, ReduceOp op, int tag)
-      : MpiTask("all_reduce"), group_(std::move(group)), transfers_(*group_), out_(out), tag_(tag) {
+      : MpiTask("all_reduce"),
+        group_(std::move(group)),
+        transfers_(*group_),
+        out_(out),
+        tag_(tag),
+        packed_(group_->world->pooled<MpiBuffer<T>>()) {
     for (int r = 0; r < group_->size; ++r) {
       if (r != group_->rank) send_contribution(transfers_, *group_, in, chunk(r), r, tag_, packed_);
     }
@@ -207,8 +216,40 @@ class MpiAllReduce final : public MpiTask {
   View<T> out_;
   int tag_;
   MpiBuffer<T> result_;
-  std::vector<MpiBuffer<T>> packed_;
+  MpiBuffers<T> packed_;
   std::optional<RankOrderedSum<T>> sum_;
 };
+
+/// The operations by messages, begun.
+template <class T>
+[[nodiscard]] std::shared_ptr<MpiTask> reduce_by_messages(const std::shared_ptr<MpiGroup>& group, View<const T> in,
+                                                          View<T> out, int root, Into into, int tag) {
+  auto task = group->world->make<MpiReduce<T>>("reduce", group, tag);
+  if (group->rank == root) {
+    task->take(in, out, into);
+  } else {
+    task->give(in, root);
+  }
+  return task;
+}
+template <class T>
+[[nodiscard]] std::shared_ptr<MpiTask> reduce_scatter_by_messages(const std::shared_ptr<MpiGroup>& group,
+                                                                  View<const T> in, View<T> out,
+                                                                  std::span<const Block> blocks, int tag) {
+  auto task = group->world->make<MpiReduce<T>>("reduce_scatter", group, tag);
+  group->for_peers([&](int r) { task->give(in.sub(blocks[static_cast<std::size_t>(r)]), r); });
+  task->take(in.sub(blocks[static_cast<std::size_t>(group->rank)]), out, Into::overwrite);
+  return task;
+}
+template <class T>
+[[nodiscard]] std::shared_ptr<MpiTask> all_gather_by_messages(const std::shared_ptr<MpiGroup>& group, View<const T> in,
+                                                              View<T> out, std::span<const Block> blocks, int tag) {
+  auto task = group->world->make<MpiExchange<T>>("all_gather", group, tag);
+  group->for_peers([&](int r) { task->receive(out.sub(blocks[static_cast<std::size_t>(r)]), r); });
+  const T* data = task->packed(in);
+  group->for_peers([&](int r) { task->send_packed(data, in.size(), r); });
+  copy_rectangle(in, out.sub(blocks[static_cast<std::size_t>(group->rank)]));
+  return task;
+}
 
 }  // namespace partita::detail

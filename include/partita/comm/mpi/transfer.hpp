@@ -41,6 +41,9 @@ class MpiBuffer {
   MpiScratch::Piece scratch_;
 };
 
+template <class T>
+using MpiBuffers = std::vector<MpiBuffer<T>, MpiPooled<MpiBuffer<T>>>;
+
 /// Elements [begin, begin + count) of a rectangle, in row-major order, to or from consecutive memory.
 template <class T>
 void pack_range(View<const T> from, index_t begin, index_t count, T* to) noexcept {
@@ -56,7 +59,10 @@ void unpack_range(const T* from, View<T> to, index_t begin, index_t count) noexc
 /// The messages of one phase of an operation. Counts them, and finds those of another length than was expected.
 class MpiTransfers {
  public:
-  explicit MpiTransfers(MpiGroup& group) : group_(&group) {}
+  explicit MpiTransfers(MpiGroup& group)
+      : group_(&group), requests_(group.world->pooled<MPI_Request>()), expected_(group.world->pooled<Expected>()) {}
+  /// Whether some are under way.
+  [[nodiscard]] bool any() const noexcept { return !requests_.empty(); }
 
   template <class T>
   void send(const T* data, index_t count, int peer, int tag, index_t chunk) {
@@ -133,8 +139,8 @@ class MpiTransfers {
   }
 
   MpiGroup* group_;
-  std::vector<MPI_Request> requests_;
-  std::vector<Expected> expected_;
+  std::vector<MPI_Request, MpiPooled<MPI_Request>> requests_;
+  std::vector<Expected, MpiPooled<Expected>> expected_;
   std::size_t tested_ = 0;  // the ones before are complete
 };
 

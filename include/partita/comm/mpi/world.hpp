@@ -3,7 +3,6 @@
 #pragma once
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +18,8 @@
 #include "partita/comm/mpi/arena.hpp"
 #include "partita/comm/mpi/notice.hpp"
 #include "partita/comm/mpi/options.hpp"
+#include "partita/comm/mpi/patience.hpp"
+#include "partita/comm/mpi/pool.hpp"
 #include "partita/comm/mpi/scratch.hpp"
 
 namespace partita::detail {
@@ -32,6 +33,8 @@ class MpiTask {
   virtual ~MpiTask() = default;
   /// True once it is complete.
   virtual bool advance() = 0;
+  /// Whether it goes on by MPI's calls; else a peer of the node rings when there is something to do.
+  [[nodiscard]] virtual bool uses_messages() const noexcept { return true; }
 
   const char* name;
   bool done = false;
@@ -43,19 +46,19 @@ class MpiWorld {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Collective over `user`.
+  /// Collective over `user`. A rank that never comes costs the others the deadline.
   MpiWorld(MPI_Comm user, const MpiOptions& options) : options_(options) {
-    MPI_Comm made = MPI_COMM_NULL;
-    mpi_check(MPI_Comm_dup(user, &made), "MPI_Comm_dup");
-    comm_ = mpi_own(made);
+    comm_ = duplicate(user);
     mpi_check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     mpi_check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    made = MPI_COMM_NULL;
+    notices_.open(comm_, rank_, size_);
+    await_all("MpiComm");
+    MPI_Comm made = MPI_COMM_NULL;
     mpi_check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &made), "MPI_Comm_split_type");
     node_ = mpi_own(made);
     int neighbours = 0;
     mpi_check(MPI_Comm_size(node_, &neighbours), "MPI_Comm_size");
-    crowded_ = static_cast<unsigned>(neighbours) > std::thread::hardware_concurrency();
+    crowded_ = neighbours > cores_of(node_);
     if (options.ranks_per_node > 0) {
       int place_on_node = 0;
       mpi_check(MPI_Comm_rank(node_, &place_on_node), "MPI_Comm_rank");
@@ -70,6 +73,7 @@ class MpiWorld {
     places_.resize(static_cast<std::size_t>(size_));
     mpi_check(MPI_Allgather(place.data(), 2, MPI_INT, places_.data(), 2, MPI_INT, comm_), "MPI_Allgather");
     arena_ = std::make_shared<MpiArena>(node_, options.arena);
+    if (arena_->ready()) bell_ = &arena_->bell(place[1]);
     int shares = options.arena > 0 && (arena_->ready() || neighbours == 1) ? 1 : 0;
     mpi_check(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
     shares_ = shares != 0;
@@ -77,7 +81,6 @@ class MpiWorld {
     int* bound = nullptr;
     mpi_check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
     if (found != 0) last_tag_ = *bound;
-    notices_.open(comm_, rank_, size_);
   }
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -91,14 +94,13 @@ class MpiWorld {
   void close() noexcept {
     if (comm_ == MPI_COMM_NULL || failed() || std::uncaught_exceptions() > 0 || !mpi_usable()) return;
     try {  // a slower peer keeps what it uses, and one that never comes holds nobody for ever
-      MPI_Request arrival = MPI_REQUEST_NULL;  // a barrier has no buffer that could die
-      mpi_check(MPI_Ibarrier(comm_, &arrival), "MPI_Ibarrier");
-      wait_until("close", [&arrival] { return test(arrival); });
+      await_all("close");
     } catch (...) {
       return;
     }
     notices_.close();
     retired_boards.clear();
+    bell_ = nullptr;
     arena_->close();
     mpi_free(node_);
     mpi_free(comm_);
@@ -129,8 +131,26 @@ class MpiWorld {
   [[nodiscard]] int origin() const noexcept { return notices_.origin(); }
   [[nodiscard]] const char* reason() const noexcept { return notices_.reason(); }
   void check_alive() const { notices_.throw_if_failed(); }
-  void fail(std::string_view reason) noexcept { notices_.fail(reason); }
+  void fail(std::string_view reason) noexcept {
+    if (failed()) return;
+    notices_.fail(reason);
+    if (arena_ == nullptr) return;
+    arena_->freeze();
+    arena_->ring_all();  // sleepers look for the notice
+  }
   void listen() noexcept { notices_.listen(); }
+
+  /// A task in memory that is used again.
+  template <class Task, class... Args>
+  [[nodiscard]] std::shared_ptr<Task> make(Args&&... args) {
+    return std::allocate_shared<Task>(pooled<Task>(), std::forward<Args>(args)...);
+  }
+  template <class T>
+  [[nodiscard]] MpiPooled<T> pooled() const noexcept {
+    return MpiPooled<T>(pool_);
+  }
+  /// Wakes a rank of this node, which may wait for what this one has just changed in shared memory.
+  void ring(int rank) const noexcept { arena_->bell(node_rank_of(rank)).ring(); }
 
   /// Begins an operation. What it finds wrong fails the world.
   void begin(std::shared_ptr<MpiTask> task) {
@@ -155,16 +175,18 @@ class MpiWorld {
   void wait_until(const char* name, Ready ready) {
     check_alive();
     try {
-      Clock::time_point start{};
-      for (unsigned round = 0;; ++round) {
+      if (ready()) return;
+      MpiPatience patience(options_.deadline, crowded_);
+      for (;;) {
+        const std::uint32_t heard = bell_ == nullptr ? 0 : bell_->rung.load();
+        const bool by_messages = progress();
         if (ready()) return;
-        progress();
-        if (ready()) return;
-        if (round % 16 == 15) {
+        if (patience.wants_to_listen()) {
           listen();
           check_alive();
         }
-        pause(name, round, start);
+        // What is waited for may be no task of ours, and come by MPI.
+        patience.pause(name, by_messages || begun_.empty() ? nullptr : bell_, heard);
       }
     } catch (const std::exception& error) {
       fail(error.what());  // nothing where a peer has failed before
@@ -172,6 +194,32 @@ class MpiWorld {
       begun_.clear();
       throw;
     }
+  }
+  /// All that this rank has begun goes on.
+  void poke() { static_cast<void>(progress()); }
+
+  /// Returns when all ranks of the world have entered, and none has given up waiting: a collective of MPI that blocks
+  /// may follow. A rank that comes too late finds that its peers have not met it twice.
+  void await_all(const char* name) {
+    for (int round = 0; round < 2; ++round) {
+      MPI_Request arrival = MPI_REQUEST_NULL;  // a barrier has no buffer that could die
+      mpi_check(MPI_Ibarrier(comm_, &arrival), "MPI_Ibarrier");
+      wait_until(name, [&arrival] { return test(arrival); });
+    }
+  }
+
+  /// A communicator of the same ranks. Collective; throws TimeoutError at the deadline.
+  [[nodiscard]] MPI_Comm duplicate(MPI_Comm comm) {
+    struct Pending {
+      MPI_Comm made = MPI_COMM_NULL;
+      MPI_Request request = MPI_REQUEST_NULL;
+    };
+    auto pending = std::make_unique<Pending>();
+    mpi_check(MPI_Comm_idup(comm, &pending->made, &pending->request), "MPI_Comm_idup");
+    auto* const waiting = pending.release();  // not freed after an error: MPI may still write to it
+    wait_until("MpiComm", [waiting] { return test(waiting->request); });
+    pending.reset(waiting);
+    return mpi_own(pending->made);
   }
 
   [[nodiscard]] static bool test(MPI_Request& request) {
@@ -192,30 +240,32 @@ class MpiWorld {
   std::vector<RetiredBoard> retired_boards;
 
  private:
-  /// In the order in which operations were begun: the slots of panels are given out in it.
-  void progress() {
+  /// In the order in which operations were begun: the slots of panels are given out in it. Whether one of those that
+  /// are left needs MPI's calls.
+  bool progress() {
     std::size_t kept = 0;
+    bool by_messages = false;
     for (std::size_t at = 0; at < begun_.size(); ++at) {
       if (begun_[at]->done || (begun_[at]->done = begun_[at]->advance())) continue;
+      by_messages = by_messages || begun_[at]->uses_messages();
       if (kept != at) std::swap(begun_[kept], begun_[at]);
       ++kept;
     }
     begun_.resize(kept);
+    return by_messages;
   }
 
-  /// With more ranks than cores a waiting rank gives way at once, else after a while; after milliseconds it sleeps.
-  void pause(const char* name, unsigned round, Clock::time_point& start) {
-    if (crowded_ || round > 256) sched_yield();
-    if (round < 64 || round % 32 != 0) return;
-    const auto now = Clock::now();
-    if (start == Clock::time_point{}) start = now;
-    const auto waited = now - start;
-    if (waited > options_.deadline) {
-      throw TimeoutError(std::string("TimeoutError: ") + name + " is not complete after " +
-                         std::to_string(options_.deadline.count()) +
-                         " ms; a peer has not entered it, or the deadline is too short");
+  /// Cores that the ranks of the node may use, all together.
+  [[nodiscard]] static int cores_of(MPI_Comm node) {
+#if defined(__linux__)
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
+      mpi_check(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof(cores), MPI_BYTE, MPI_BOR, node), "MPI_Allreduce");
+      return CPU_COUNT(&cores);
     }
-    if (waited > std::chrono::milliseconds(20)) usleep(200);
+#endif
+    return static_cast<int>(std::thread::hardware_concurrency());
   }
 
   MpiOptions options_;
@@ -227,7 +277,9 @@ class MpiWorld {
   bool crowded_ = false;
   bool shares_ = false;
   std::vector<std::array<int, 2>> places_;
+  std::shared_ptr<MpiPool> pool_ = std::make_shared<MpiPool>();
   std::shared_ptr<MpiArena> arena_;
+  MpiBell* bell_ = nullptr;  // of this rank; null where it shares no memory
   std::vector<std::shared_ptr<MpiTask>> begun_;
   MpiNotices notices_;
 };

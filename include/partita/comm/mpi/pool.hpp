@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for the records of operations, used again: a repeated product allocates nothing.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace partita::detail {
+
+/// Pieces of powers of two bytes, kept in one list for each size. For one thread.
+class MpiPool {
+ public:
+  MpiPool() = default;
+  MpiPool(const MpiPool&) = delete;
+  MpiPool& operator=(const MpiPool&) = delete;
+  ~MpiPool() {
+    for (Piece* list : free_) {
+      while (list != nullptr) ::operator delete(std::exchange(list, list->next));
+    }
+  }
+
+  [[nodiscard]] void* take(std::size_t bytes) {
+    const std::size_t list = list_of(bytes);
+    if (list >= free_.size()) return ::operator new(bytes);
+    if (free_[list] == nullptr) return ::operator new(smallest << list);
+    return std::exchange(free_[list], free_[list]->next);
+  }
+  void give(void* data, std::size_t bytes) noexcept {
+    const std::size_t list = list_of(bytes);
+    if (list >= free_.size()) return ::operator delete(data);
+    free_[list] = ::new (data) Piece{free_[list]};
+  }
+
+ private:
+  struct Piece {
+    Piece* next;
+  };
+  static constexpr std::size_t smallest = 64;
+
+  /// The list of the smallest pieces that are long enough.
+  [[nodiscard]] static std::size_t list_of(std::size_t bytes) noexcept {
+    return bytes <= smallest ? 0 : static_cast<std::size_t>(std::bit_width((bytes - 1) / smallest));
+  }
+
+  std::array<Piece*, 12> free_{};  // 64 bytes to 128 KiB
+};
+
+/// An allocator over a shared pool, which outlives what was taken from it.
+template <class T>
+class MpiPooled {
+ public:
+  using value_type = T;
+
+  explicit MpiPooled(std::shared_ptr<MpiPool> pool) noexcept : pool_(std::move(pool)) {}
+  template <class U>
+  MpiPooled(const MpiPooled<U>& other) noexcept  // NOLINT(google-explicit-constructor): allocators convert
+      : pool_(other.pool()) {}
+
+  [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(pool_->take(count * sizeof(T))); }
+  void deallocate(T* data, std::size_t count) noexcept { pool_->give(data, count * sizeof(T)); }
+  [[nodiscard]] const std::shared_ptr<MpiPool>& pool() const noexcept { return pool_; }
+
+  template <class U>
+  friend bool operator==(const MpiPooled& a, const MpiPooled<U>& b) noexcept {
+    return a.pool() == b.pool();
+  }
+
+ private:
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  std::shared_ptr<MpiPool> pool_;
+};
+
+}  // namespace partita::detail
