@@ -6,10 +6,12 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "partita/backend/concepts.hpp"
+#include "partita/base/pool.hpp"
 #include "partita/comm/concepts.hpp"
 
 namespace partita {
@@ -35,6 +37,12 @@ class Context {
 
   /// Waits for all work on this context. On CPUs calls return complete, and this returns at once.
   void sync() { backend_.sync(); }
+
+  /// For what is noted while an operation runs.
+  template <class T>
+  [[nodiscard]] detail::Pooled<T> pooled() const noexcept {
+    return detail::Pooled<T>(records_);
+  }
 
   /// Scratch memory number `slot`, for `count` elements of T: kept between calls and grown when too small. What stood
   /// in it is lost. Throws CapacityError.
@@ -123,6 +131,7 @@ class Context {
   CommT comm_;
   BackendT backend_;
   std::vector<Scratch> workspace_;
+  std::shared_ptr<detail::RecordPool> records_ = std::make_shared<detail::RecordPool>();
   Regions regions_;
   index_t last_identity_ = 0;
 

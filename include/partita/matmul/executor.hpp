@@ -6,7 +6,6 @@
 #include <exception>
 #include <stdexcept>
 #include <type_traits>
-#include <vector>
 
 #include "partita/backend/concepts.hpp"
 #include "partita/grid/process_grid.hpp"
@@ -98,9 +97,10 @@ class Executor {
   Outgoing& outgoing(index_t panel) { return outgoing_[static_cast<std::size_t>(panel) % outgoing_.size()]; }
 
   void run_steps() {
-    const auto lookahead = static_cast<std::size_t>(schedule_.lookahead());
-    for (auto& ring : incoming_) ring.resize(lookahead);
-    outgoing_.resize(lookahead);
+    for (int i = 0; i < schedule_.lookahead(); ++i) {
+      for (auto& ring : incoming_) ring.emplace_back(memory_);
+      outgoing_.emplace_back(memory_);
+    }
     make_communicators(*call_.grid, schedule_.frame().product());
     schedule_.for_each([this](const Step& step) { perform(step); });
     land_all();
@@ -191,7 +191,7 @@ class Executor {
   }
 
   /// The slice of each rank of the group in a buffer of all slices.
-  static void place_slices(const Step& step, std::vector<Block>& blocks) {
+  static void place_slices(const Step& step, ProductList<Block>& blocks) {
     blocks.clear();
     for (int rank = 0; rank < step.ranks; ++rank) {
       blocks.push_back(placed_slice(step.block.shape(), step.parts.over_rows, step.parts.position_of(rank)));
@@ -258,7 +258,7 @@ class Executor {
   /// nothing old is added.
   void reduce_scatter(const Step& step) {
     land_all();
-    std::vector<Block> blocks(static_cast<std::size_t>(step.ranks));
+    ProductList<Block> blocks(static_cast<std::size_t>(step.ranks), Block{}, memory_);
     for (int rank = 0; rank < step.ranks; ++rank) {
       blocks[static_cast<std::size_t>(rank)] = within(step.parts.block_of(rank, step.block), step.block);
     }
@@ -282,9 +282,10 @@ class Executor {
   bool scattered_ = false;
   int scatters_left_ = 0;
   View<Acc> total_;
-  std::array<std::vector<Incoming>, 2> incoming_;
-  std::vector<Outgoing> outgoing_;
-  std::vector<AxisList> lent_;
+  Pooled<Block> memory_ = context_.template pooled<Block>();
+  std::array<ProductList<Incoming>, 2> incoming_{ProductList<Incoming>(memory_), ProductList<Incoming>(memory_)};
+  ProductList<Outgoing> outgoing_ = ProductList<Outgoing>(memory_);
+  ProductList<AxisList> lent_ = ProductList<AxisList>(memory_);
 };
 
 }  // namespace detail

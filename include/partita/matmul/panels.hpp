@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "partita/backend/concepts.hpp"
+#include "partita/base/pool.hpp"
 #include "partita/comm/concepts.hpp"
 #include "partita/grid/process_grid.hpp"
 #include "partita/matmul/plan.hpp"
@@ -28,16 +29,22 @@ constexpr Shape all_slices(Shape slice, bool over_rows, int count) noexcept {
   return over_rows ? Shape{count * slice.rows, slice.cols} : Shape{slice.rows, count * slice.cols};
 }
 
+/// Lists that live as long as one product, in memory that the context uses again.
+template <class T>
+using ProductList = std::vector<T, Pooled<T>>;
+
 /// A panel of A or B on its way, or being multiplied.
 template <class T, class Comm>
 struct IncomingPanel {
   std::optional<typename Comm::template Panel<T>> panel;  // by broadcast
   std::optional<typename Comm::Request> request;          // by all_gather
-  std::vector<Block> blocks;
+  ProductList<Block> blocks;
   View<T> buffer;
   Shape slice;  // of an all_gather
   bool over_rows = false;
   bool waited = false;
+
+  explicit IncomingPanel(const Pooled<Block>& memory) : blocks(memory) {}
 
   [[nodiscard]] bool moves() const noexcept { return panel.has_value() || request.has_value(); }
 
@@ -63,8 +70,10 @@ struct IncomingPanel {
 template <class Acc, class Comm>
 struct OutgoingPartial {
   std::optional<typename Comm::Request> request;
-  std::vector<Block> blocks;
+  ProductList<Block> blocks;
   View<Acc> buffer;
+
+  explicit OutgoingPartial(const Pooled<Block>& memory) : blocks(memory) {}
 
   void finish() {
     if (request) request->wait();

@@ -99,7 +99,7 @@ class MpiExchange final : public MpiTask {
   std::shared_ptr<MpiGroup> group_;
   MpiTransfers transfers_;
   int tag_;
-  std::vector<Arrival, MpiPooled<Arrival>> arrivals_;
+  std::vector<Arrival, Pooled<Arrival>> arrivals_;
   MpiBuffers<T> departures_;
   index_t messages_ = 0;
   index_t elements_ = 0;

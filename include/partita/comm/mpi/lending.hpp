@@ -17,7 +17,7 @@ namespace partita::detail {
 ///   root  ---->  lowest member of node 1  ---->  lowest member of node 3, its own node's members
 ///         ---->  lowest member of node 2  ---->  its own node's members
 struct PanelRoute {
-  using Members = std::vector<int, MpiPooled<int>>;
+  using Members = std::vector<int, Pooled<int>>;
 
   int parent = -1;
   Members children;  // other nodes first

@@ -42,7 +42,7 @@ class MpiBuffer {
 };
 
 template <class T>
-using MpiBuffers = std::vector<MpiBuffer<T>, MpiPooled<MpiBuffer<T>>>;
+using MpiBuffers = std::vector<MpiBuffer<T>, Pooled<MpiBuffer<T>>>;
 
 /// Elements [begin, begin + count) of a rectangle, in row-major order, to or from consecutive memory.
 template <class T>
@@ -139,8 +139,8 @@ class MpiTransfers {
   }
 
   MpiGroup* group_;
-  std::vector<MPI_Request, MpiPooled<MPI_Request>> requests_;
-  std::vector<Expected, MpiPooled<Expected>> expected_;
+  std::vector<MPI_Request, Pooled<MPI_Request>> requests_;
+  std::vector<Expected, Pooled<Expected>> expected_;
   std::size_t tested_ = 0;  // the ones before are complete
 };
 

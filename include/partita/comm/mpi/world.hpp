@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "partita/base/pool.hpp"
 #include "partita/comm/mpi/arena.hpp"
 #include "partita/comm/mpi/notice.hpp"
 #include "partita/comm/mpi/options.hpp"
 #include "partita/comm/mpi/patience.hpp"
-#include "partita/comm/mpi/pool.hpp"
 #include "partita/comm/mpi/scratch.hpp"
 
 namespace partita::detail {
@@ -146,8 +146,8 @@ class MpiWorld {
     return std::allocate_shared<Task>(pooled<Task>(), std::forward<Args>(args)...);
   }
   template <class T>
-  [[nodiscard]] MpiPooled<T> pooled() const noexcept {
-    return MpiPooled<T>(pool_);
+  [[nodiscard]] Pooled<T> pooled() const noexcept {
+    return Pooled<T>(pool_);
   }
   /// Wakes a rank of this node, which may wait for what this one has just changed in shared memory.
   void ring(int rank) const noexcept { arena_->bell(node_rank_of(rank)).ring(); }
@@ -277,7 +277,7 @@ class MpiWorld {
   bool crowded_ = false;
   bool shares_ = false;
   std::vector<std::array<int, 2>> places_;
-  std::shared_ptr<MpiPool> pool_ = std::make_shared<MpiPool>();
+  std::shared_ptr<RecordPool> pool_ = std::make_shared<RecordPool>();
   std::shared_ptr<MpiArena> arena_;
   MpiBell* bell_ = nullptr;  // of this rank; null where it shares no memory
   std::vector<std::shared_ptr<MpiTask>> begun_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for the records of operations, used again: a repeated product allocates nothing.
+// Memory for short-lived records, used again: a repeated product allocates nothing.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 namespace partita::detail {
 
 /// Pieces of powers of two bytes, kept in one list for each size. For one thread.
-class MpiPool {
+class RecordPool {
  public:
-  MpiPool() = default;
-  MpiPool(const MpiPool&) = delete;
-  MpiPool& operator=(const MpiPool&) = delete;
-  ~MpiPool() {
+  RecordPool() = default;
+  RecordPool(const RecordPool&) = delete;
+  RecordPool& operator=(const RecordPool&) = delete;
+  ~RecordPool() {
     for (Piece* list : free_) {
       while (list != nullptr) ::operator delete(std::exchange(list, list->next));
     }
@@ -51,27 +51,27 @@ class MpiPool {
 
 /// An allocator over a shared pool, which outlives what was taken from it.
 template <class T>
-class MpiPooled {
+class Pooled {
  public:
   using value_type = T;
 
-  explicit MpiPooled(std::shared_ptr<MpiPool> pool) noexcept : pool_(std::move(pool)) {}
+  explicit Pooled(std::shared_ptr<RecordPool> pool) noexcept : pool_(std::move(pool)) {}
   template <class U>
-  MpiPooled(const MpiPooled<U>& other) noexcept  // NOLINT(google-explicit-constructor): allocators convert
+  Pooled(const Pooled<U>& other) noexcept  // NOLINT(google-explicit-constructor): allocators convert
       : pool_(other.pool()) {}
 
   [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(pool_->take(count * sizeof(T))); }
   void deallocate(T* data, std::size_t count) noexcept { pool_->give(data, count * sizeof(T)); }
-  [[nodiscard]] const std::shared_ptr<MpiPool>& pool() const noexcept { return pool_; }
+  [[nodiscard]] const std::shared_ptr<RecordPool>& pool() const noexcept { return pool_; }
 
   template <class U>
-  friend bool operator==(const MpiPooled& a, const MpiPooled<U>& b) noexcept {
+  friend bool operator==(const Pooled& a, const Pooled<U>& b) noexcept {
     return a.pool() == b.pool();
   }
 
  private:
   static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-  std::shared_ptr<MpiPool> pool_;
+  std::shared_ptr<RecordPool> pool_;
 };
 
 }  // namespace partita::detail
