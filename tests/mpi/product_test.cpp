@@ -8,9 +8,9 @@
 #include <cstdlib>
 
 #include "mpi_main.hpp"
-#include "partita/backend/eigen.hpp"
 #include "partita/comm/counting.hpp"
 #include "partita/context.hpp"
+#include "support/backend.hpp"
 
 namespace partita {
 using MpiSweepContext = Context<test::TestBackend, CountingComm<MpiComm>>;

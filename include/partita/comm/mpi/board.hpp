@@ -41,7 +41,8 @@ class PanelBoardHandle {
   PanelBoardHandle() = default;
 
   /// `members`: ranks of the communicator in this node.
-  void join(PanelBoard* board, int members) noexcept {
+  void join(PanelBoard* board, int members) {
+    reading_.reserve(PanelBoard::slots + 1);
     board_ = board;
     peers_ = static_cast<std::uint64_t>(members - 1);
   }

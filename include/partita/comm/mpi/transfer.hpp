@@ -18,8 +18,13 @@ template <class T>
 class MpiBuffer {
  public:
   MpiBuffer() = default;
-  MpiBuffer(MpiWorld& world, index_t count)
-      : world_(&world), scratch_(world.scratch.take(static_cast<std::size_t>(count) * sizeof(T))) {}
+  MpiBuffer(MpiWorld& world, index_t count) : world_(&world), bytes_(static_cast<std::size_t>(count) * sizeof(T)) {
+    if (bytes_ <= small) {
+      record_ = world.pool().take(bytes_);
+    } else {
+      scratch_ = world.scratch.take(bytes_);
+    }
+  }
   MpiBuffer(MpiBuffer&& other) noexcept { swap(other); }
   MpiBuffer& operator=(MpiBuffer&& other) noexcept {
     MpiBuffer taken(std::move(other));
@@ -27,17 +32,29 @@ class MpiBuffer {
     return *this;
   }
   ~MpiBuffer() {
-    if (world_ != nullptr) world_->scratch.give(std::move(scratch_));
+    if (record_ != nullptr) {
+      world_->pool().give(record_, bytes_);
+    } else if (world_ != nullptr) {
+      world_->scratch.give(std::move(scratch_));
+    }
   }
-  [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(scratch_.memory.get()); }
+  [[nodiscard]] T* data() const noexcept {
+    return record_ != nullptr ? static_cast<T*>(record_) : reinterpret_cast<T*>(scratch_.memory.get());
+  }
 
  private:
+  static constexpr std::size_t small = 8192;
+
   void swap(MpiBuffer& other) noexcept {
     std::swap(world_, other.world_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(record_, other.record_);
     std::swap(scratch_, other.scratch_);
   }
 
   MpiWorld* world_ = nullptr;
+  std::size_t bytes_ = 0;
+  void* record_ = nullptr;  // small ones
   MpiScratch::Piece scratch_;
 };
 

@@ -48,6 +48,7 @@ class MpiWorld {
 
   /// Collective over `user`. A rank that never comes costs the others the deadline.
   MpiWorld(MPI_Comm user, const MpiOptions& options) : options_(options) {
+    begun_.reserve(256);  // beyond what a product begins
     comm_ = duplicate(user);
     mpi_check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     mpi_check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
@@ -149,6 +150,7 @@ class MpiWorld {
   [[nodiscard]] Pooled<T> pooled() const noexcept {
     return Pooled<T>(pool_);
   }
+  [[nodiscard]] RecordPool& pool() const noexcept { return *pool_; }
   /// Wakes a rank of this node, which may wait for what this one has just changed in shared memory.
   void ring(int rank) const noexcept { arena_->bell(node_rank_of(rank)).ring(); }
 
