@@ -244,6 +244,28 @@ TEST_CASE("panels of allocated memory are read in place, others through one copy
   }
 }
 
+TEST_CASE("sums and gathers run in the members' blocks, or in copies in the window, or by messages") {
+  for (const std::size_t arena : {std::size_t{1} << 20, std::size_t{1} << 15}) {
+    MpiComm comm = make(arena);
+    const int size = comm.size();
+    if (size == 1) return;
+    const index_t n = 6000;  // 48,000 bytes: more than the smaller window holds
+    const Memory shared = comm.allocate(static_cast<std::size_t>(n) * sizeof(double));
+    std::vector<double> plain(static_cast<std::size_t>(n));
+    for (double* const data : {reinterpret_cast<double*>(shared.get()), plain.data()}) {
+      const MpiStatistics before = comm.statistics();
+      const auto sum_of = [size](index_t i) { return static_cast<double>(size * (size - 1) / 2 + size * i); };
+      for (index_t i = 0; i < n; ++i) data[i] = static_cast<double>(comm.rank() + i);
+      comm.all_reduce(row_view(data, n), row_view(data, n)).wait();
+      CHECK(data[n - 1] == sum_of(n - 1));
+      CHECK(data[0] == sum_of(0));
+      const bool in_place = arena > std::size_t{1} << 15;
+      CHECK(comm.statistics().meetings_in_place - before.meetings_in_place == (in_place ? 1 : 0));
+      CHECK(comm.statistics().meetings_by_messages - before.meetings_by_messages == (in_place ? 0 : 1));
+    }
+  }
+}
+
 TEST_CASE("more panels than slots, held and released in any order, lent by any rank") {
   MpiComm comm = make(std::size_t{1} << 20);
   const int size = comm.size();
@@ -354,6 +376,49 @@ TEST_CASE("a wait that nobody answers ends at its deadline, and fails the peers"
     CHECK_THROWS_AS(comm.barrier(), PeerFailed);
   }
   CHECK(MPI_Wtime() - begun < 5);
+  mpi_world().barrier();
+}
+
+TEST_CASE("a split that a rank does not enter ends at its deadline, and the rank that comes late finds it dead") {
+  if (mpi_world().size() == 1) return;
+  for (const std::size_t arena : {std::size_t{0}, std::size_t{1} << 16}) {
+    MpiOptions options = test_options();
+    options.arena = arena;
+    if (mpi_world().rank() != 1) options.deadline = std::chrono::milliseconds(200);
+    MpiComm comm(mpi_world().native(), options);
+    mpi_world().barrier();
+    if (comm.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      CHECK_THROWS_AS(static_cast<void>(comm.split(0, 0)), PeerFailed);
+    } else {
+      bool typed = false;
+      try {
+        static_cast<void>(comm.split(0, 0));
+      } catch (const TimeoutError&) {
+        typed = true;
+      } catch (const PeerFailed&) {  // another one's deadline came first
+        typed = true;
+      }
+      CHECK(typed);
+    }
+    mpi_world().barrier();
+  }
+}
+
+TEST_CASE("a communicator whose ranks do not all come is not made, on any of them") {
+  if (mpi_world().size() == 1) return;
+  MpiOptions options = test_options();
+  options.deadline = std::chrono::milliseconds(300);
+  if (mpi_world().rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  bool typed = false;
+  try {
+    const MpiComm comm(mpi_world().native(), options);
+  } catch (const TimeoutError&) {
+    typed = true;
+  } catch (const PeerFailed&) {
+    typed = true;
+  }
+  CHECK(typed);
   mpi_world().barrier();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that fails as it is told: fault_program HOW RANK. All ranks multiply without end; RANK says on stdout who
-// it is, and then throws, exits, aborts, stops answering, or is killed from outside.
+// it is, and then throws, exits, aborts, stops answering, or is killed from outside. With early_ before HOW it does so
+// before a grid is made; an `absent` one makes no communicator.
 #include <unistd.h>
 
 #include <csignal>
@@ -27,7 +28,8 @@ struct Witness {
   ~Witness() { std::fprintf(stderr, "rank %d unwinds\n", context->rank()); }
 };
 
-void fail(const std::string& how, MpiContext& context) {
+void fail(std::string how, MpiContext& context) {
+  if (how.starts_with("early_")) how.erase(0, 6);
   std::printf("rank %d has pid %ld\n", context.rank(), static_cast<long>(getpid()));
   std::fflush(stdout);
   if (how == "throw") throw std::runtime_error("thrown on purpose");
@@ -49,10 +51,16 @@ int main(int argc, char** argv) {
   const int victim = argc > 2 ? std::atoi(argv[2]) : 1;
   MpiOptions options;
   options.arena = std::size_t{16} << 20;
-  if (how == "stop" || how == "leave") options.deadline = std::chrono::seconds(2);
-  return launch_mpi(argc, argv, options, [&](MpiComm& comm) {
+  if (how == "stop" || how == "leave" || how == "early_stop" || how == "absent")
+    options.deadline = std::chrono::seconds(2);
+  const MpiRuntime runtime(&argc, &argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (how == "absent" && rank == victim) std::this_thread::sleep_for(std::chrono::seconds(600));
+  run_mpi(MPI_COMM_WORLD, options, [&](MpiComm& comm) {
     MpiContext context(std::move(comm));
     const Witness witness{&context};
+    if (how.starts_with("early_") && rank == victim) fail(how, context);
     const auto grid = make_grid<Summa2D<>>(context, context.size() / 2, 2);
     const auto a = random_uniform<float, Summa2D<>>(grid, {40, 40}, 1);
     const auto b = random_uniform<float, Summa2D<>>(grid, {40, 40}, 2);
