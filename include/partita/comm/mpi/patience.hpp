@@ -21,7 +21,8 @@ class MpiPatience {
  public:
   using Clock = std::chrono::steady_clock;
 
-  MpiPatience(std::chrono::milliseconds deadline, bool crowded) noexcept : deadline_(deadline), crowded_(crowded) {}
+  MpiPatience(std::chrono::milliseconds deadline, int ranks_per_core) noexcept
+      : deadline_(deadline), crowded_(ranks_per_core > 1), late_(std::chrono::microseconds(25) * ranks_per_core) {}
 
   /// Whether it is time to look for news that do not ring.
   [[nodiscard]] bool wants_to_listen() noexcept { return sleeps_ || ++round_ % 16 == 0; }
@@ -37,13 +38,12 @@ class MpiPatience {
     if (begun_ == Clock::time_point{}) begun_ = looked_ = Clock::now();
     sched_yield();
     const auto now = Clock::now();
-    sleeps_ = now - looked_ > late || now - begun_ > long_enough;
+    sleeps_ = now - looked_ > late_ || now - begun_ > long_enough;
     looked_ = now;
   }
 
  private:
   static constexpr int spins = 200;
-  static constexpr auto late = std::chrono::microseconds(25);
   static constexpr auto long_enough = std::chrono::microseconds(500);
   static constexpr long with_bell = 2000;   // microseconds: how late news that do not ring may be heard
   static constexpr long without_bell = 50;  // likewise, where all news come so
@@ -68,6 +68,7 @@ class MpiPatience {
 
   std::chrono::milliseconds deadline_;
   bool crowded_;
+  std::chrono::microseconds late_;  // longer than a turn of ranks that all wait
   bool sleeps_ = false;
   int round_ = 0;
   Clock::time_point begun_{};

@@ -59,7 +59,7 @@ class MpiWorld {
     node_ = mpi_own(made);
     int neighbours = 0;
     mpi_check(MPI_Comm_size(node_, &neighbours), "MPI_Comm_size");
-    crowded_ = neighbours > cores_of(node_);
+    ranks_per_core_ = (neighbours + cores_of(node_) - 1) / cores_of(node_);
     if (options.ranks_per_node > 0) {
       int place_on_node = 0;
       mpi_check(MPI_Comm_rank(node_, &place_on_node), "MPI_Comm_rank");
@@ -156,7 +156,8 @@ class MpiWorld {
 
   /// Begins an operation. What it finds wrong fails the world.
   void begin(std::shared_ptr<MpiTask> task) {
-    try {
+    try {  // what was begun before goes on too: so panels move on while others are multiplied
+      poke();
       task->done = task->advance();
     } catch (const std::exception& error) {
       fail(error.what());
@@ -178,7 +179,7 @@ class MpiWorld {
     check_alive();
     try {
       if (ready()) return;
-      MpiPatience patience(options_.deadline, crowded_);
+      MpiPatience patience(options_.deadline, ranks_per_core_);
       for (;;) {
         const std::uint32_t heard = bell_ == nullptr ? 0 : bell_->rung.load();
         const bool by_messages = progress();
@@ -264,10 +265,10 @@ class MpiWorld {
     CPU_ZERO(&cores);
     if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
       mpi_check(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof(cores), MPI_BYTE, MPI_BOR, node), "MPI_Allreduce");
-      return CPU_COUNT(&cores);
+      return std::max(1, CPU_COUNT(&cores));
     }
 #endif
-    return static_cast<int>(std::thread::hardware_concurrency());
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
 
   MpiOptions options_;
@@ -276,7 +277,7 @@ class MpiWorld {
   int rank_ = 0;
   int size_ = 1;
   int last_tag_ = 32767;
-  bool crowded_ = false;
+  int ranks_per_core_ = 1;  // rounded up
   bool shares_ = false;
   std::vector<std::array<int, 2>> places_;
   std::shared_ptr<RecordPool> pool_ = std::make_shared<RecordPool>();
