@@ -97,10 +97,7 @@ class Executor {
   Outgoing& outgoing(index_t panel) { return outgoing_[static_cast<std::size_t>(panel) % outgoing_.size()]; }
 
   void run_steps() {
-    for (int i = 0; i < schedule_.lookahead(); ++i) {
-      for (auto& ring : incoming_) ring.emplace_back(memory_);
-      outgoing_.emplace_back(memory_);
-    }
+    open_rings(schedule_.lookahead(), memory_, incoming_[0], incoming_[1], outgoing_);
     make_communicators(*call_.grid, schedule_.frame().product());
     schedule_.for_each([this](const Step& step) { perform(step); });
     land_all();

@@ -81,6 +81,12 @@ struct OutgoingPartial {
   }
 };
 
+/// A place in each ring for each panel in flight.
+template <class... Rings>
+void open_rings(int panels, const Pooled<Block>& memory, Rings&... rings) {
+  for (int i = 0; i < panels; ++i) (rings.emplace_back(memory), ...);
+}
+
 /// A grid makes a sub-communicator at its first use, collectively over all ranks. The steps of ranks whose part of the
 /// swept dimension is empty use fewer, so all that the plan names are made before the first, in the plan's order.
 template <class Ctx>

@@ -49,7 +49,7 @@ class MpiWorld {
   /// Collective over `user`. A rank that never comes costs the others the deadline.
   MpiWorld(MPI_Comm user, const MpiOptions& options) : options_(options) {
     begun_.reserve(256);  // beyond what a product begins
-    comm_ = duplicate(user);
+    comm_ = mpi_own(duplicate(user));
     mpi_check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     mpi_check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     notices_.open(comm_, rank_, size_);
@@ -211,7 +211,7 @@ class MpiWorld {
     }
   }
 
-  /// A communicator of the same ranks. Collective; throws TimeoutError at the deadline.
+  /// A communicator of the same ranks, for the caller to own. Collective; throws TimeoutError at the deadline.
   [[nodiscard]] MPI_Comm duplicate(MPI_Comm comm) {
     struct Pending {
       MPI_Comm made = MPI_COMM_NULL;
@@ -222,7 +222,7 @@ class MpiWorld {
     auto* const waiting = pending.release();  // not freed after an error: MPI may still write to it
     wait_until("MpiComm", [waiting] { return test(waiting->request); });
     pending.reset(waiting);
-    return mpi_own(pending->made);
+    return pending->made;
   }
 
   [[nodiscard]] static bool test(MPI_Request& request) {
