@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backend with which every benchmark of ours computes, chosen here and nowhere else.
+#pragma once
+
+#include "partita/partita.hpp"
+
+namespace bench {
+
+using Backend = partita::EigenBackend;
+
+template <class Comm>
+using RankContext = partita::Context<Backend, Comm>;
+
+}  // namespace bench
