@@ -13,7 +13,7 @@
 
 namespace bench {
 
-/// Each core copies `bytes` from one buffer of its own to another.
+/// Each core copies `bytes` from one buffer of its own to another, again and again.
 class CopyBaseline final : public Baseline {
  public:
   CopyBaseline(index_t bytes, bool first) : bytes_(static_cast<std::size_t>(bytes)) {
@@ -25,14 +25,16 @@ class CopyBaseline final : public Baseline {
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < buffers_.size(); i += 2) {
       threads.emplace_back([this, i] {
-        for (int r = 0; r < copies; ++r) std::memcpy(buffers_[i].data(), buffers_[i + 1].data(), bytes_);
+        for (std::size_t done = 0; done < total; done += bytes_) {
+          std::memcpy(buffers_[i].data(), buffers_[i + 1].data(), bytes_);
+        }
       });
     }
     for (std::thread& thread : threads) thread.join();
   }
 
  private:
-  static constexpr int copies = 16;
+  static constexpr std::size_t total = std::size_t{64} << 20;  // in one run, for threads that are new in each
   std::size_t bytes_;
   std::vector<std::vector<unsigned char>> buffers_;
 };

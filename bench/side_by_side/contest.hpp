@@ -62,7 +62,7 @@ class Contest {
   /// Runs that are timed together, so that a sample lasts.
   [[nodiscard]] int repeat() const noexcept { return repeat_; }
 
-  /// Seconds of one run: `repeat` of them between two meetings of the ranks, from the first rank's start to the last
+  /// Seconds of one run, of `repeat` between two meetings of the ranks, from the first rank's start to the last
   /// one's end.
   [[nodiscard]] double time(Work& work, int repeat) {
     team_.sync();
@@ -75,8 +75,10 @@ class Contest {
   /// As many rounds as are asked for. A sample whose two baselines differ too much is taken again, a few times.
   [[nodiscard]] std::vector<Series> compete(const std::vector<Contestant>& contestants, int round_count = rounds) {
     std::vector<Series> series;
+    std::vector<int> repeats;
     for (const Contestant& contestant : contestants) {
       contestant.work->run();
+      repeats.push_back(repeat_for(time(*contestant.work, repeat_for(time(*contestant.work, 1)))));
       series.push_back({contestant.role, contestant.name, {}});
     }
     double before = time_baseline(repeat_);
@@ -84,7 +86,7 @@ class Contest {
       for (std::size_t i = 0; i < contestants.size(); ++i) {
         Sample best;
         for (int attempt = 0; attempt < tries_per_round; ++attempt) {
-          Sample sample{time(*contestants[i].work, repeat_), before, time_baseline(repeat_)};
+          Sample sample{time(*contestants[i].work, repeats[i]), before, time_baseline(repeat_)};
           before = sample.after;
           if (attempt == 0 || sample.disturbance() < best.disturbance()) best = sample;
           if (best.disturbance() <= most_disturbance) break;

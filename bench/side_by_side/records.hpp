@@ -91,11 +91,16 @@ struct Records {
     }
   }
 
+  /// The series of a cell; none where it was not measured.
+  [[nodiscard]] const std::vector<Series>& of(const std::string& cell) const {
+    static const std::vector<Series> none;
+    const auto found = cells.find(cell);
+    return found == cells.end() ? none : found->second;
+  }
+
   /// The first series of a role in a cell, or null.
   [[nodiscard]] const Series* find(const std::string& cell, std::string_view role) const {
-    const auto found = cells.find(cell);
-    if (found == cells.end()) return nullptr;
-    for (const Series& s : found->second) {
+    for (const Series& s : of(cell)) {
       if (s.role == role) return &s;
     }
     return nullptr;

@@ -2,11 +2,12 @@
 // The backend with which every benchmark of ours computes, chosen here and nowhere else.
 #pragma once
 
+#include "partita/backend/blas.hpp"
 #include "partita/partita.hpp"
 
 namespace bench {
 
-using Backend = partita::EigenBackend;
+using Backend = partita::BlasBackend;
 
 template <class Comm>
 using RankContext = partita::Context<Backend, Comm>;

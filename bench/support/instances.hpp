@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products that benchmarks run, compiled once in instances.cpp.
+// The executors of the products that benchmarks run among threads, compiled once in instances.cpp.
 #pragma once
 
 #include "backend.hpp"

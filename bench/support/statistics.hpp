@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -89,23 +90,26 @@ inline constexpr int resamplings = 2000;
 }
 }  // namespace detail
 
-/// median(a) / median(b) of samples that are not paired, with its interval by resampling.
-[[nodiscard]] inline Estimate ratio_of_medians(const std::vector<double>& a, const std::vector<double>& b) {
-  Resampler resampler;
-  std::vector<double> redrawn;
-  for (int i = 0; i < detail::resamplings; ++i) {
-    const double above = resampler.median_of(a);
-    redrawn.push_back(above / resampler.median_of(b));
-  }
-  return detail::interval_of(median(a) / median(b), std::move(redrawn));
-}
+/// Two series of samples whose medians are compared: median(above) / median(below), or, where the samples were paired
+/// and `above` holds their ratios, median(above) alone.
+struct Comparison {
+  std::vector<double> above;
+  std::vector<double> below;
 
-/// The geometric mean of the medians of several series, with its interval by resampling each.
-[[nodiscard]] inline Estimate mean_of_medians(const std::vector<std::vector<double>>& series) {
+  /// The ratio, with medians taken by `middle`.
+  template <class Median>
+  [[nodiscard]] double ratio(const Median& middle) const {
+    const double first = middle(above);
+    return below.empty() ? first : first / middle(below);
+  }
+};
+
+/// The geometric mean of several ratios, or one of them, with its interval by resampling each series.
+[[nodiscard]] inline Estimate estimate_ratio(std::span<const Comparison> comparisons) {
   const auto mean = [&](const auto& middle) {
-    std::vector<double> medians;
-    for (const std::vector<double>& values : series) medians.push_back(middle(values));
-    return geometric_mean(medians);
+    std::vector<double> ratios;
+    for (const Comparison& comparison : comparisons) ratios.push_back(comparison.ratio(middle));
+    return geometric_mean(ratios);
   };
   Resampler resampler;
   std::vector<double> redrawn;
