@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "contest.hpp"
+#include "../support/contest.hpp"
 #include "records.hpp"
 
 namespace bench {

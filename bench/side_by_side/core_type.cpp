@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../support/blas.hpp"
-#include "team.hpp"
+#include "../support/team.hpp"
 
 namespace {
 

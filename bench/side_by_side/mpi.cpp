@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "../support/instances_mpi.hpp"
+#include "../support/mpi_team.hpp"
 #include "arguments.hpp"
 #include "collective_cell.hpp"
-#include "mpi_team.hpp"
 #include "product_cell.hpp"
 #include "scalapack.hpp"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "contest.hpp"
+#include "../support/contest.hpp"
 #include "records.hpp"
 
 namespace bench {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "contest.hpp"
+#include "../support/contest.hpp"
 #include "goals.hpp"
 
 namespace bench {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "../support/all_cores.hpp"
-#include "../support/blas.hpp"
-#include "../support/product.hpp"
+#include "all_cores.hpp"
+#include "blas.hpp"
+#include "product.hpp"
 #include "team.hpp"
 
 namespace bench {
