@@ -36,6 +36,6 @@ for ranks in 4 8; do
   mpi "$ranks" "$samples/mpi_$ranks.tsv" "$@" || status=1
 done
 "$bin/side_by_side_report" "$build/results.json" "$build/speed.svg" "$samples"/*.tsv > "$build/results.txt" || status=1
+printf 'measured in %d s; %s/results.txt, results.json and speed.svg\n\n' "$SECONDS" "$build"
 cat "$build/results.txt"
-printf 'measured in %d s; %s/results.json, %s/speed.svg\n' "$SECONDS" "$build" "$build" >&2
 exit $status
