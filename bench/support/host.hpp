@@ -146,7 +146,6 @@ class Silent final : public benchmark::BenchmarkReporter {
 /// The main program: enroll(host) registers the benchmarks, which are then run.
 template <class Enroll>
 int run_benchmarks(int argc, char** argv, const Enroll& enroll) {
-  openblas_set_num_threads(1);
 #if BENCH_MPI
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr) {
     AllCores cores;
