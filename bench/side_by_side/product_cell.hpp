@@ -107,9 +107,12 @@ template <class T, class Comm>
   if (!cell.fp64 && contains(column_problems, cell.problem.name) && (cell.ranks == 4 || cell.kind == Kind::mpi)) {
     Entry entry{"from columns", {native(make_policy("columns", {cell.ranks}))}};
     for (const Policy& policy : candidates(cell.problem, cell.ranks, 3)) {
-      entry.candidates.push_back({"redistributed to " + policy.name(), [&context, &cell, policy] {
-                                    return make_product_from_columns<T>(context, policy, cell.problem);
-                                  }});
+      for (const FromColumns how : {FromColumns::across, FromColumns::redistributed}) {
+        entry.candidates.push_back({(how == FromColumns::across ? "across to " : "redistributed to ") + policy.name(),
+                                    [&context, &cell, policy, how] {
+                                      return make_product_from_columns<T>(context, policy, cell.problem, how);
+                                    }});
+      }
     }
     entries.push_back(std::move(entry));
   }

@@ -46,7 +46,6 @@ bool run_ranks(int ranks, AllCores& cores, const Arguments& arguments, RecordWri
   bool right = true;
   partita::LaunchOptions launch;
   launch.deadline = std::chrono::minutes(30);
-  launch.pin = true;
   partita::launch_threads(ranks, launch, [&](partita::ThreadComm comm) {
     try {
       ThreadTeam team(state, comm.rank());

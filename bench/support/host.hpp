@@ -95,7 +95,6 @@ class Host<partita::ThreadComm> {
     ThreadTeamState shared(ranks);
     partita::LaunchOptions launch;
     launch.deadline = std::chrono::minutes(30);
-    launch.pin = true;
     partita::launch_threads(ranks, launch, [&](partita::ThreadComm comm) {
       try {
         ThreadTeam team(shared, comm.rank());

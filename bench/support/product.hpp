@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "backend.hpp"
+#include "partita/matmul/across.hpp"
 #include "policies.hpp"
 #include "problem.hpp"
 
@@ -88,9 +89,9 @@ class NativeProduct final : public Work {
   partita::MatmulOptions options_;
 };
 
-/// Operands lie in blocks of columns, one for each rank, and the result is wanted as the policy says: they are
-/// redistributed, then multiplied.
-template <class T, class Comm, class P>
+/// Operands lie in blocks of columns, one for each rank, and the result is wanted as the policy says. Redistributes:
+/// they are brought into the policy's partitions and multiplied; else the library multiplies them where they lie.
+template <class T, class Comm, class P, bool Redistributes>
 class ProductFromColumns final : public Work {
   using Ctx = RankContext<Comm>;
   using User = partita::ColumnShard<>;
@@ -105,9 +106,13 @@ class ProductFromColumns final : public Work {
         c_(grid_, {problem.m, problem.n}) {}
 
   void run() override {
-    const auto a = partita::redistribute<typename P::left>(a_, grid_);
-    const auto b = partita::redistribute<typename P::right>(b_, grid_);
-    partita::matmul_into(c_, a, b);
+    if constexpr (Redistributes) {
+      const auto a = partita::redistribute<typename P::left>(a_, grid_);
+      const auto b = partita::redistribute<typename P::right>(b_, grid_);
+      partita::matmul_into(c_, a, b);
+    } else {
+      partita::matmul_across_into(c_, a_, b_);
+    }
   }
 
   [[nodiscard]] bool equals(const void* whole) const override {
@@ -141,13 +146,19 @@ template <class T, class Comm>
       policy.family->pair);
 }
 
+/// How operands that lie in blocks of columns are multiplied: where they lie, or redistributed first.
+enum class FromColumns { across, redistributed };
+
 /// The product of operands that lie in blocks of columns, with a result under the policy. Pre: nothing is transposed.
 template <class T, class Comm>
 [[nodiscard]] std::unique_ptr<Work> make_product_from_columns(RankContext<Comm>& context, const Policy& policy,
-                                                              const Problem& problem) {
+                                                              const Problem& problem, FromColumns how) {
   return std::visit(
       [&]<class P>(const P&) -> std::unique_ptr<Work> {
-        return std::make_unique<detail::ProductFromColumns<T, Comm, P>>(context, policy, problem);
+        if (how == FromColumns::across) {
+          return std::make_unique<detail::ProductFromColumns<T, Comm, P, false>>(context, policy, problem);
+        }
+        return std::make_unique<detail::ProductFromColumns<T, Comm, P, true>>(context, policy, problem);
       },
       policy.family->pair);
 }
