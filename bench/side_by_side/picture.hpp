@@ -29,16 +29,24 @@ class Picture {
     draw_panel(Kind::threads, {2, 4, 8, 16}, 0);
     draw_panel(Kind::mpi, {4, 8}, panel);
     for (int i = 0; i < problems; ++i) {
-      add(R"(<text x="%d" y="%d" text-anchor="middle" font-size="9.5">%s</text>)", left + i * cluster + cluster / 2,
-          2 * panel + 4, efficiency_goals[i].problem.name);
+      // "dX 2048x1024x4096" in two lines.
+      const std::string name = efficiency_goals[i].problem.name;
+      const std::size_t blank = name.find(' ');
+      const int middle = left + i * cluster + cluster / 2;
+      const std::string sizes = blank == std::string::npos ? name : name.substr(blank + 1);
+      add(R"(<text x="%d" y="%d" text-anchor="middle" font-size="10">%s</text>)", middle, 2 * panel + 4, sizes.c_str());
+      if (blank != std::string::npos) {
+        add(R"(<text x="%d" y="%d" text-anchor="middle" font-size="10">%s</text>)", middle, 2 * panel + 17,
+            name.substr(0, blank).c_str());
+      }
     }
-    draw_legend(2 * panel + 22);
+    draw_legend(2 * panel + 38);
     text_ += "</svg>\n";
     std::ofstream(path) << text_;
   }
 
  private:
-  static constexpr int left = 46, right = 12, cluster = 98, panel = 250, bottom = 40, top = 26;
+  static constexpr int left = 46, right = 12, cluster = 98, panel = 250, bottom = 68, top = 26;
   static constexpr double highest = 1.3;
 
   template <class... Values>
@@ -108,9 +116,8 @@ class Picture {
     x += 60;
     add(R"(<circle cx="%d" cy="%d" r="4" fill="white" stroke="#e6550d" stroke-width="1.8"/>)", x + 5, y - 4);
     add(R"(<text x="%d" y="%d">ScaLAPACK on as many processes</text>)", x + 14, y);
-    x += 210;
-    add(R"(<text x="%d" y="%d">time of OpenBLAS on all cores / time of the distributed product, fp32; higher is better</text>)",
-        x, y);
+    add(R"(<text x="%d" y="%d">fp32: time of OpenBLAS on all cores / time of the distributed product. Lines: 95 %% intervals.</text>)",
+        left, y + 18);
   }
 
   const Records& records_;

@@ -66,7 +66,9 @@ bool run_product_cell(Team& team, AllCores& cores, const Cell& cell, const std::
       double seconds = 0;
       if (entry.candidates.size() > 1) {
         seconds = contest.time(*work, contest.repeat());
-        if (seconds < 0.2) seconds = std::min(seconds, contest.time(*work, contest.repeat()));
+        for (int i = 0; i < 2 && seconds < 0.2; ++i) {
+          seconds = std::min(seconds, contest.time(*work, contest.repeat()));
+        }
       }
       if (seconds < least) {
         least = seconds;

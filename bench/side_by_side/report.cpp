@@ -130,6 +130,11 @@ int report(const std::vector<std::string>& arguments) {
   Picture(records).write(arguments[1]);
   for (const std::string& wrong : records.wrong) std::printf("WRONG RESULT: %s\n", wrong.c_str());
 
+  std::size_t absent = 0;
+  for (const Cell& cell : all_cells()) {
+    if (records.find(cell_key(cell), "ours") == nullptr) ++absent;
+  }
+  if (absent > 0) std::printf("%zu of %zu cells were not measured\n", absent, all_cells().size());
   std::size_t missed = 0;
   for (const Verdict& v : verdicts) {
     if (!v.missed()) continue;
