@@ -134,7 +134,7 @@ int report(const std::vector<std::string>& arguments) {
   for (const Cell& cell : all_cells()) {
     if (records.find(cell_key(cell), "ours") == nullptr) ++absent;
   }
-  if (absent > 0) std::printf("%zu of %zu cells were not measured\n", absent, all_cells().size());
+  const std::string limits = absent == 0 ? "" : " (" + std::to_string(absent) + " cells were not measured)";
   std::size_t missed = 0;
   for (const Verdict& v : verdicts) {
     if (!v.missed()) continue;
@@ -142,10 +142,12 @@ int report(const std::vector<std::string>& arguments) {
     std::printf("  %s: %s %s, the goal is %s %.2f\n", v.what.c_str(), v.measure.c_str(), interval(v.estimate).c_str(),
                 v.at_most ? "at most" : "at least", v.goal);
   }
-  if (missed == 0) {
-    std::printf("all goals met\n");
+  if (!records.wrong.empty()) {
+    std::printf("%zu results are wrong\n", records.wrong.size());
+  } else if (missed == 0) {
+    std::printf("all goals met%s\n", limits.c_str());
   } else {
-    std::printf("%zu of %zu goals missed\n", missed, verdicts.size());
+    std::printf("%zu of %zu goals missed%s\n", missed, verdicts.size(), limits.c_str());
   }
   return records.wrong.empty() ? 0 : 1;
 }
