@@ -8,6 +8,8 @@ usage() {
 usage: cmake/bootstrap.sh demo    build partita-matmul, and multiply the handwritten digits under every partition,
                                   with ranks that are threads and with ranks that are MPI processes
        cmake/bootstrap.sh test    build and run all tests
+       cmake/bootstrap.sh bench   measure the products beside OpenBLAS and ScaLAPACK, in about a quarter of an hour;
+                                  with --full every policy, which takes hours
 
 Each installs what it misses through apt-get (as root, or with sudo) and builds under build/.
 END
@@ -60,8 +62,7 @@ check_cmake() {
   fi
 }
 
-[ $# -eq 1 ] || usage
-case $1 in demo | test) ;; *) usage ;; esac
+case $* in demo | test | bench | 'bench --full') ;; *) usage ;; esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 need g++ g++
@@ -69,8 +70,13 @@ need cmake cmake
 need ninja-build ninja
 need libeigen3-dev
 need libopenblas-dev
-need doctest-dev
-need libcli11-dev
+if [ "$1" = bench ]; then
+  need libbenchmark-dev
+  need libscalapack-openmpi-dev
+else
+  need doctest-dev
+  need libcli11-dev
+fi
 need libopenmpi-dev mpicxx.openmpi
 need openmpi-bin mpirun.openmpi
 if [ "$1" = test ]; then
@@ -111,5 +117,13 @@ case $1 in
     ;;
   test)
     exec cmake/run_tests.sh
+    ;;
+  bench)
+    shift
+    cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DPARTITA_BUILD_TESTS=OFF \
+      -DPARTITA_BUILD_EXAMPLES=OFF -DPARTITA_INSTALL=OFF -DPARTITA_BUILD_BENCHMARKS=ON -DPARTITA_MPI=ON \
+      -DMPI_CXX_COMPILER=mpicxx.openmpi -DPARTITA_BLAS=ON -DBLA_VENDOR=OpenBLAS
+    cmake --build build/bench --target side_by_side
+    exec bench/side_by_side/run.sh build/bench "$@"
     ;;
 esac

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cell of products: each role's best candidate is found and checked, then the winners compete.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../support/contest.hpp"
+#include "records.hpp"
+
+namespace bench {
+
+/// A way to do the product, made on all ranks when its turn comes.
+struct Candidate {
+  std::string name;
+  std::function<std::unique_ptr<Work>()> make;
+};
+
+/// Those among which a role has its best.
+struct Entry {
+  std::string role;
+  std::vector<Candidate> candidates;
+};
+
+template <class T>
+class ProductBaseline final : public Baseline {
+ public:
+  /// The matrices are on rank 0 alone.
+  ProductBaseline(const Problem& problem, bool first) {
+    if (first) product_.emplace(problem);
+  }
+  void run() override { product_->run(); }
+  [[nodiscard]] const T* c() const { return product_ ? product_->c() : nullptr; }
+
+ private:
+  std::optional<BlasProduct<T>> product_;
+};
+
+/// Measures a cell. Returns whether every candidate's result equals the baseline's.
+template <class T>
+bool run_product_cell(Team& team, AllCores& cores, const Cell& cell, const std::vector<Entry>& entries,
+                      RecordWriter& records) {
+  ProductBaseline<T> baseline(cell.problem, team.rank() == 0);
+  Contest contest(team, cores, baseline);
+  const void* whole = team.share(baseline.c(), static_cast<std::size_t>(cell.problem.m * cell.problem.n) * sizeof(T));
+  const std::string key = cell_key(cell);
+  bool right = true;
+
+  std::vector<std::unique_ptr<Work>> winners;
+  std::vector<Contestant> contestants;
+  for (const Entry& entry : entries) {
+    double least = std::numeric_limits<double>::infinity();
+    const Candidate* best = nullptr;
+    for (const Candidate& candidate : entry.candidates) {
+      const std::unique_ptr<Work> work = candidate.make();
+      work->run();
+      const bool equal = team.least(work->equals(whole) ? 1 : 0) > 0;
+      if (!equal) records.wrong(key, entry.role, candidate.name);
+      right = right && equal;
+      double seconds = 0;
+      if (entry.candidates.size() > 1) {
+        seconds = contest.time(*work, contest.repeat());
+        for (int i = 0; i < 2 && seconds < 0.2; ++i) {
+          seconds = std::min(seconds, contest.time(*work, contest.repeat()));
+        }
+      }
+      if (seconds < least) {
+        least = seconds;
+        best = &candidate;
+      }
+    }
+    if (best == nullptr) continue;
+    winners.push_back(best->make());
+    contestants.push_back({entry.role, best->name, winners.back().get()});
+  }
+  records.samples(key, contest.compete(contestants));
+  if (team.rank() == 0) {
+    std::printf("  %s\n", key.c_str());
+    std::fflush(stdout);
+  }
+  return right;
+}
+
+/// The entries of ours in a cell: the best policy, and what the goals name beside it. With `every`, each policy is an
+/// entry of its own.
+template <class T, class Comm>
+[[nodiscard]] std::vector<Entry> own_entries(RankContext<Comm>& context, const Cell& cell, bool every) {
+  const auto native = [&context, &cell](const Policy& policy) {
+    return Candidate{policy.name(),
+                     [&context, &cell, policy] { return make_product<T>(context, policy, cell.problem); }};
+  };
+  std::vector<Entry> entries{{"ours", {}}};
+  const std::size_t most = cell.problem.flops() > 1e11 ? 5 : 8;
+  for (const Policy& policy : candidates(cell.problem, cell.ranks, most)) {
+    entries.front().candidates.push_back(native(policy));
+  }
+  if (cell.kind == Kind::threads && cell.ranks == worst_ranks && !cell.fp64 &&
+      contains(worst_problems, cell.problem.name)) {
+    for (const std::string_view name : worst_policies) {
+      entries.push_back({"worst", {native(make_policy(name, {2, 2, 2}))}});
+    }
+  }
+  if (!cell.fp64 && contains(column_problems, cell.problem.name) && (cell.ranks == 4 || cell.kind == Kind::mpi)) {
+    Entry entry{"from columns", {native(make_policy("columns", {cell.ranks}))}};
+    for (const Policy& policy : candidates(cell.problem, cell.ranks, 3)) {
+      for (const FromColumns how : {FromColumns::across, FromColumns::redistributed}) {
+        entry.candidates.push_back({(how == FromColumns::across ? "across to " : "redistributed to ") + policy.name(),
+                                    [&context, &cell, policy, how] {
+                                      return make_product_from_columns<T>(context, policy, cell.problem, how);
+                                    }});
+      }
+    }
+    entries.push_back(std::move(entry));
+  }
+  if (every) {
+    for (const Policy& policy : policies_for(cell.ranks, true)) entries.push_back({"policy", {native(policy)}});
+  }
+  return entries;
+}
+
+/// Measures a cell with the ranks of a context; `peers` adds what competes with them.
+template <class Comm, class Peers>
+bool run_cell(Team& team, AllCores& cores, RankContext<Comm>& context, const Cell& cell, bool every,
+              RecordWriter& records, const Peers& peers) {
+  const auto run = [&]<class T>(T) {
+    std::vector<Entry> entries = own_entries<T>(context, cell, every);
+    peers(T{}, cell, entries);
+    return run_product_cell<T>(team, cores, cell, entries, records);
+  };
+  return cell.fp64 ? run(double{}) : run(float{});
+}
+
+}  // namespace bench

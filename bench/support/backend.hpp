@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backend with which every benchmark of ours computes, chosen here and nowhere else.
+#pragma once
+
+#include "partita/backend/blas.hpp"
+#include "partita/partita.hpp"
+
+namespace bench {
+
+using Backend = partita::BlasBackend;
+
+template <class Comm>
+using RankContext = partita::Context<Backend, Comm>;
+
+}  // namespace bench
