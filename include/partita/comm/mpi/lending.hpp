@@ -15,8 +15,8 @@ namespace partita::detail {
 /// node at its top; on each other node the lowest member receives, and passes on to child nodes and to its node.
 ///
 /// Not MPI's own broadcast: that would have the readers in place take part and copy, and cannot be given up by one
-/// rank; and it is no faster (over TCP between two hosts, 4 MiB: 1.3 to 1.6 times the time of the tree in pieces of
-/// 64 KiB, more in one). The messages go on whenever a rank begins another operation or waits.
+/// rank. Which of the two is faster over TCP was not to be told on a busy machine. The messages go on whenever a rank
+/// begins another operation or waits.
 ///
 ///   root  ---->  lowest member of node 1  ---->  lowest member of node 3, its own node's members
 ///         ---->  lowest member of node 2  ---->  its own node's members
