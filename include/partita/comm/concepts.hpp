@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "partita/base/scalar.hpp"
 #include "partita/base/view.hpp"
@@ -127,6 +128,17 @@ concept Communicator =
       { c.allocate(bytes) } -> std::same_as<Memory>;
       { cc.traffic() } -> std::same_as<Traffic>;
     };
+
+/// A communicator whose ranks share cores may have compute_turn(): while what it returns lives, no other rank computes on
+/// the core of this one. Its holder must wait for no rank. Others give nothing to hold.
+template <class C>
+[[nodiscard]] auto compute_turn([[maybe_unused]] C& comm) {
+  if constexpr (requires { comm.compute_turn(); }) {
+    return comm.compute_turn();
+  } else {
+    return std::monostate{};
+  }
+}
 
 namespace detail {
 

@@ -30,6 +30,7 @@ class CountingComm {
   [[nodiscard]] int rank() const noexcept { return base_.rank(); }
   [[nodiscard]] int size() const noexcept { return base_.size(); }
   [[nodiscard]] C& base() noexcept { return base_; }
+  [[nodiscard]] auto compute_turn() { return partita::compute_turn(base_); }
   [[nodiscard]] const C& base() const noexcept { return base_; }
   /// Its own count; `base().traffic()` is that of the communicator that it wraps.
   [[nodiscard]] Traffic traffic() const noexcept { return *count_; }

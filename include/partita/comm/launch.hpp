@@ -113,11 +113,11 @@ void launch_threads(int ranks, LaunchOptions options, Body&& body) {
                         " ms, needs at least 1");
   }
   const std::chrono::milliseconds longest = std::chrono::hours(24 * 365);
-  const auto world = std::make_shared<detail::World>(ranks, std::min(options.deadline, longest));
+  const bool pins = options.pin == Pin::always || (options.pin == Pin::automatic && ranks >= detail::usable_cores());
+  const auto world = std::make_shared<detail::World>(ranks, std::min(options.deadline, longest), pins);
   std::vector<int> members(static_cast<std::size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
   auto group = std::make_shared<detail::Group>(world, std::move(members));
-  const bool pins = options.pin == Pin::always || (options.pin == Pin::automatic && ranks >= detail::usable_cores());
   detail::Errors errors;
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));

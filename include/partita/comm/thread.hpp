@@ -217,6 +217,9 @@ class ThreadComm {
     return split(rank() < n ? 0 : -1, rank());
   }
 
+  /// See compute_turn() in comm/concepts.hpp.
+  [[nodiscard]] std::unique_lock<std::mutex> compute_turn() { return end_->world->turn(end_->world_rank); }
+
   void abort(const std::string& reason) { end_->world->fail(end_->world_rank, reason); }
 
   // Carries inspections (comm/checked/inspection.hpp).
@@ -230,9 +233,7 @@ class ThreadComm {
   void inspect_message(std::shared_ptr<Inspection> call) noexcept { end_->message_inspection = std::move(call); }
   static constexpr auto await_message = &detail::await_message;
   void keep(std::shared_ptr<void> kept) { end_->group->kept[static_cast<std::size_t>(rank())] = std::move(kept); }
-  [[nodiscard]] std::shared_ptr<void> kept_by(int member) const {
-    return end_->group->kept[static_cast<std::size_t>(member)];
-  }
+  [[nodiscard]] std::shared_ptr<void> kept_by(int m) const { return end_->group->kept[static_cast<std::size_t>(m)]; }
 
   [[nodiscard]] Memory allocate(std::size_t bytes) {
     return detail::allocate_block(end_->group->world, end_->world_rank, bytes);
@@ -240,9 +241,8 @@ class ThreadComm {
 
   /// Of this rank, over all communicators of the launch. Complete for the operations that it has waited for.
   [[nodiscard]] Traffic traffic() const noexcept {
-    const detail::RankState& me = *end_->me;
-    return {me.messages.load(std::memory_order_relaxed), me.elements.load(std::memory_order_relaxed),
-            me.bytes.load(std::memory_order_relaxed)};
+    const auto of = [](const std::atomic<index_t>& x) { return x.load(std::memory_order_relaxed); };
+    return {of(end_->me->messages), of(end_->me->elements), of(end_->me->bytes)};
   }
 
  private:

@@ -30,6 +30,15 @@ namespace detail {
 /// Workspace slots beyond those of the executor, which has three for each panel in flight and two more.
 inline constexpr int across_slots = 3 * most_panels_in_flight + 2;
 
+/// What is wanted of a rank's own block. Pre: the rank holds it, or wants nothing.
+template <class T>
+MatrixOperand<T> held_part(const MatrixOperand<T>& own, const Exchange& exchange) {
+  const Block wanted = exchange.wanted();
+  if (wanted.size() == 0) return {{}, own.transposed, own.conjugated};
+  const Block held = exchange.held();
+  return own.sub({wanted.rows.relative_to(held.rows.begin), wanted.cols.relative_to(held.cols.begin)});
+}
+
 /// The panels' route.
 template <class T, class Out, class Ctx>
 class AcrossExecutor {
@@ -91,15 +100,13 @@ class AcrossExecutor {
       found.stored = in.buffer;
       return found;
     }
-    const Exchange exchange = schedule_.exchange(operand, step.k);
-    const Block wanted = exchange.wanted();
-    const Block held = exchange.held();
-    return found.sub({wanted.rows.relative_to(held.rows.begin), wanted.cols.relative_to(held.cols.begin)});
+    return held_part(found, schedule_.exchange(operand, step.k));
   }
 
   void multiply(const Step& step) {
     const MatrixOperand<T> a = arrived(Operand::a, step);
     const MatrixOperand<T> b = arrived(Operand::b, step);
+    [[maybe_unused]] const auto turn = compute_turn(context_.comm());
     if (step.block.size() > 0) context_.backend().template gemm<T>(call_.alpha, a, b, total_);
   }
 
@@ -116,6 +123,7 @@ void run_split_k(const AcrossCall<T, Out, Ctx>& call, const AcrossGeometry& g, c
   Ctx& context = call.grid->context();
   const SplitK split(g);
   const auto moved = [&](const MatrixOperand<T>& operand, const Exchange& exchange, int slot) {
+    if (exchange.local()) return held_part(operand, exchange);
     const Block wanted = exchange.wanted();
     const Shape shape = operand.transposed ? wanted.shape().transposed() : wanted.shape();
     MatrixOperand<T> out = operand;

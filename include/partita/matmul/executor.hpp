@@ -205,7 +205,9 @@ class Executor {
   void multiply(const Step& step) {
     const MatrixOperand<T> a = arrived(Operand::a, step, {step.block.rows, step.k});
     const MatrixOperand<T> b = arrived(Operand::b, step, {step.k, step.block.cols});
-    context_.backend().template gemm<T>(call_.alpha, a, b, product_target(step));
+    const View<Acc> target = product_target(step);
+    [[maybe_unused]] const auto turn = compute_turn(context_.comm());
+    context_.backend().template gemm<T>(call_.alpha, a, b, target);
     if (!step.last) return;
     incoming(Operand::a, step.panel).release();
     incoming(Operand::b, step.panel).release();

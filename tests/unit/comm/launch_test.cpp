@@ -455,6 +455,28 @@ TEST_CASE("ranks are bound where they fill the cores, or as told") {
   CHECK(narrowest(1, Pin::always) == 1);
   CHECK(narrowest(cores, Pin::never) == cores);
 }
+
+TEST_CASE("ranks that share a core compute on it in turn; others hold nothing") {
+  const int cores = detail::usable_cores();
+  std::vector<std::atomic<int>> computing(static_cast<std::size_t>(cores));
+  std::atomic<int> most{0}, turns{0};
+  launch_threads(3 * cores, [&](ThreadComm& comm) {
+    for (int i = 0; i < 20; ++i) {
+      const auto turn = compute_turn(comm);
+      REQUIRE(turn.owns_lock());
+      std::atomic<int>& here = computing[static_cast<std::size_t>(comm.rank() % cores)];
+      const int together = ++here;
+      if (together > most) most = together;
+      std::this_thread::yield();
+      --here;
+      ++turns;
+    }
+  });
+  CHECK(most == 1);
+  CHECK(turns == 60 * cores);
+  launch_threads(cores, [](ThreadComm& comm) { CHECK_FALSE(compute_turn(comm).owns_lock()); });
+  launch_threads(3 * cores, {.pin = Pin::never}, [](ThreadComm& comm) { CHECK_FALSE(compute_turn(comm).owns_lock()); });
+}
 #endif
 
 /// Counts the events of one rank, and remembers the last.

@@ -104,7 +104,7 @@ template <class Ready, class BlockedBy>
       return false;
     };
     if (world.crowded()) {  // another rank needs this core
-      for (int i = 0; i < 16; ++i) {
+      for (int i = 0; i < 64; ++i) {
         std::this_thread::yield();
         if (look()) return true;
       }

@@ -69,8 +69,12 @@ class World {
  public:
   using Clock = std::chrono::steady_clock;
 
-  World(int ranks, std::chrono::milliseconds deadline)
-      : ranks_(static_cast<std::size_t>(ranks)), deadline_(deadline), crowded_(ranks > usable_cores()) {}
+  /// `bound`: each rank is bound to a core, in turn.
+  World(int ranks, std::chrono::milliseconds deadline, bool bound = false)
+      : ranks_(static_cast<std::size_t>(ranks)),
+        deadline_(deadline),
+        crowded_(ranks > usable_cores()),
+        turns_(bound && crowded_ ? static_cast<std::size_t>(usable_cores()) : 0) {}
   ~World();  // memory.hpp
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -81,6 +85,13 @@ class World {
   [[nodiscard]] std::chrono::milliseconds deadline() const noexcept { return deadline_; }
   /// More ranks than cores: waiting ranks must give way.
   [[nodiscard]] bool crowded() const noexcept { return crowded_; }
+
+  /// Where ranks share a core: the right to compute on rank r's, held by one of them at a time, so that the system does
+  /// not switch between two products and empty their caches. Whoever holds it must wait for nobody.
+  [[nodiscard]] std::unique_lock<std::mutex> turn(int r) {
+    if (turns_.empty()) return {};
+    return std::unique_lock(turns_[static_cast<std::size_t>(r) % turns_.size()].mutex);
+  }
 
   [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
   [[nodiscard]] bool anybody_gone() const noexcept { return departures_.load() > 0; }
@@ -156,6 +167,10 @@ class World {
   std::vector<RankState> ranks_;
   std::chrono::milliseconds deadline_;
   bool crowded_;
+  struct alignas(cache_line) Turn {
+    std::mutex mutex;
+  };
+  std::vector<Turn> turns_;
   std::atomic<bool> failed_{false};
   std::atomic<int> departures_{0};
   std::atomic<bool> joined_{false};
