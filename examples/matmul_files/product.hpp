@@ -194,13 +194,7 @@ Report multiply_under(RankContext<Comm>& context, std::span<const int> extents, 
   Result c = made([&] { return c0 ? c0->clone() : Result(grid, shape); });
 
   // ... and the schedule, which is executed, priced and printed.
-  const ProductGeometry geometry{.m = shape.rows,
-                                 .n = shape.cols,
-                                 .k = a.shape.cols,
-                                 .a_units = a.units,
-                                 .b_units = b.units,
-                                 .extents = grid.ranks().extents(),
-                                 .coordinates = grid.ranks().coordinates()};
+  const ProductGeometry geometry = product_geometry(a, b);
   const ProductSchedule schedule = Rule::schedule(geometry, job.options);
   Report report;
   const Count price = job.alpha == 0 ? Count{} : count_of(schedule);  // alpha = 0 reads neither A nor B

@@ -129,8 +129,8 @@ concept Communicator =
       { cc.traffic() } -> std::same_as<Traffic>;
     };
 
-/// A communicator whose ranks share cores may have compute_turn(): while what it returns lives, no other rank computes on
-/// the core of this one. Its holder must wait for no rank. Others give nothing to hold.
+/// A communicator whose ranks share cores may have compute_turn(): while what it returns lives, no other rank computes
+/// on the core of this one. Its holder must wait for no rank. Others give nothing to hold.
 template <class C>
 [[nodiscard]] auto compute_turn([[maybe_unused]] C& comm) {
   if constexpr (requires { comm.compute_turn(); }) {

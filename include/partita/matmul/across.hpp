@@ -56,7 +56,7 @@ template <class Types, class A, class B, class C>
                                          const MatmulOptions& options) {
   if constexpr (Types::accepted) {
     if (rule_reaches<Types>(c, a, b)) {
-      const ProductGeometry own = geometry_of(a, b);
+      const ProductGeometry own = product_geometry(a, b);
       return route_costs(geometry, options, [&](int rank) {
         ProductGeometry at = own;
         at.coordinates = geometry.c.coordinates(rank);

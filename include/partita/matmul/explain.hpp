@@ -63,7 +63,7 @@ template <class Result = automatic, TensorLike A, TensorLike B>
     detail::check_operands(left_view, right_view);
     const auto& grid = left_view.grid.ranks();
     const auto names = std::span<const std::string_view>(Left::partition::grid_type::names);
-    const auto schedule = Types::rule::schedule(detail::geometry_of(left_view, right_view), options);
+    const auto schedule = Types::rule::schedule(product_geometry(left_view, right_view), options);
     std::string text = "matmul " + layout_text(Left::partition::layout, names) + " x " +
                        layout_text(Right::partition::layout, names) + " -> " +
                        layout_text(Types::result::layout, names) + "\n";

@@ -11,6 +11,23 @@
 
 namespace partita {
 
+/// What the schedule of op(A)·op(B) depends on, for operands that are views: for MatmulRule<A, B>::schedule(), whose
+/// count_of() is the product's price.
+template <class A, class B>
+[[nodiscard]] ProductGeometry product_geometry(const A& a, const B& b) {
+  const auto& grid = a.grid.ranks();
+  return {.m = a.shape.rows,
+          .n = b.shape.cols,
+          .k = a.shape.cols,
+          .a_units = a.units,
+          .b_units = b.units,
+          .extents = grid.extents(),
+          .coordinates = grid.coordinates(),
+          .widened = is_storage_only_v<typename A::value_type>,
+          .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)),
+          .panels_in_place = A::context_type::comm_type::panels_in_place};
+}
+
 namespace detail {
 
 /// The partition asked for, with the extents that the operands fix.
@@ -87,21 +104,6 @@ ProductShapes shapes_of(const A& a, const B& b) {
 }
 
 template <class A, class B>
-ProductGeometry geometry_of(const A& a, const B& b) {
-  const auto& grid = a.grid.ranks();
-  return {.m = a.shape.rows,
-          .n = b.shape.cols,
-          .k = a.shape.cols,
-          .a_units = a.units,
-          .b_units = b.units,
-          .extents = grid.extents(),
-          .coordinates = grid.coordinates(),
-          .widened = is_storage_only_v<typename A::value_type>,
-          .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)),
-          .panels_in_place = A::context_type::comm_type::panels_in_place};
-}
-
-template <class A, class B>
 void check_operands(const A& a, const B& b) {
   check_grids(a.grid.ranks(), b.grid.ranks());
   check_shapes(shapes_of(a, b));
@@ -115,7 +117,7 @@ void multiply_views(C& c, const A& a, const B& b, accumulate_t<typename A::value
   using Ctx = typename A::context_type;
   const ProductCall<T, typename C::value_type, Ctx> call{&a.grid.ranks(), operand_of(a), operand_of(b), a.block(),
                                                          b.block(),       c.local(),     alpha,         beta};
-  Rule::run(call, geometry_of(a, b), options);
+  Rule::run(call, product_geometry(a, b), options);
 }
 
 }  // namespace detail

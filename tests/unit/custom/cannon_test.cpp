@@ -124,7 +124,7 @@ void multiply(Shape a_shape, index_t n, float alpha, float beta) {
     matmul_into(c, a, b, alpha, beta);
     const Traffic moved = context.comm().traffic() - before;
 
-    const auto schedule = MatmulRule<P, P>::schedule(detail::geometry_of(a.view(), b.view()), {});
+    const auto schedule = MatmulRule<P, P>::schedule(product_geometry(a.view(), b.view()), {});
     const Count count = count_of(schedule);
     CHECK(count.elements == moved.elements);
     CHECK(count.messages == moved.messages);
