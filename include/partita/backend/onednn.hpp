@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <dnnl.hpp>
+#include <string>
 #include <string_view>
 
 #include "partita/backend/cpu.hpp"
+#include "partita/base/error.hpp"
 
 extern "C" [[gnu::weak]] void partita_omp_set_num_threads(int) __asm__("omp_set_num_threads");
 
@@ -15,11 +17,15 @@ namespace partita {
 /// Multiplies bfloat16 and half with oneDNN where it has a kernel of its own for them on this processor (bfloat16:
 /// AVX-512 BF16; half: oneDNN 3 and AVX-512 FP16), with sums in fp32; everything else as Base does, which is another
 /// kernel: CpuBackend<OneDnnKernel<BlasKernel>>. Where oneDNN runs on OpenMP, the thread that makes the kernel gets
-/// `threads` threads for it; a kernel belongs to the thread of its rank.
+/// `threads` threads for it, at least 1 (ArgumentError); a kernel belongs to the thread of its rank.
 template <CpuKernel Base>
 class OneDnnKernel : public Base {
  public:
   explicit OneDnnKernel(Base base = Base(), int threads = 1) : Base(std::move(base)) {
+    if (threads < 1) {
+      throw ArgumentError("ArgumentError: OneDnnKernel with " + std::to_string(threads) +
+                          " threads; it needs at least 1");
+    }
     if (partita_omp_set_num_threads != nullptr) partita_omp_set_num_threads(threads);
   }
 

@@ -21,7 +21,8 @@ namespace partita {
 
 /// Whether rank r is bound to the r-th of the cores that this process may use, beginning again after the last (Linux).
 /// `automatic`: where the ranks are as many as these cores, or more. Fewer ranks are left to the system, since other
-/// processes of the machine may have theirs.
+/// processes of the machine may have theirs. A launch inside a bound rank finds that rank's core alone, and so do
+/// threads that a library starts there: give the outer launch `never`.
 enum class Pin { automatic, always, never };
 
 struct LaunchOptions {

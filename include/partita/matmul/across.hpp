@@ -26,6 +26,16 @@ AcrossGeometry across_geometry(const C& c, const A& a, const B& b) {
 
 template <class A, class B, class C>
 void check_across(const C& c, const A& a, const B& b) {
+  using T = typename A::value_type;
+  using Ctx = typename A::context_type;
+  static_assert(
+      MatmulScalar<T> && std::is_same_v<T, typename B::value_type> && std::is_same_v<T, typename C::value_type>,
+      "matmul_across: the three need one scalar type that matmul knows");
+  static_assert(std::is_same_v<Ctx, typename B::context_type> && std::is_same_v<Ctx, typename C::context_type>,
+                "matmul_across: the three need one type of context");
+  static_assert(A::partition::layout.partial.empty() && B::partition::layout.partial.empty() &&
+                    C::partition::layout.partial.empty(),
+                "matmul_across: a tensor is a pending sum; all_reduce it first, or ask for a result that is none");
   if (&a.grid.context() != &c.context() || &b.grid.context() != &c.context()) {
     throw GridError("GridError: matmul_across of tensors of different contexts; all three must lie on the same ranks");
   }
@@ -54,14 +64,18 @@ template <class Types, class A, class B, class C>
 template <class Types, class A, class B, class C>
 [[nodiscard]] RouteCosts costs_of_routes(const AcrossGeometry& geometry, const C& c, const A& a, const B& b,
                                          const MatmulOptions& options) {
+  check_options(options);
   if constexpr (Types::accepted) {
     if (rule_reaches<Types>(c, a, b)) {
       const ProductGeometry own = product_geometry(a, b);
-      return route_costs(geometry, options, [&](int rank) {
-        ProductGeometry at = own;
-        at.coordinates = geometry.c.coordinates(rank);
-        return count_of(Types::rule::schedule(at, options)).elements;
-      });
+      try {
+        return route_costs(geometry, options, [&](int rank) {
+          ProductGeometry at = own;
+          at.coordinates = geometry.c.coordinates(rank);
+          return count_of(Types::rule::schedule(at, options)).elements;
+        });
+      } catch (const CapacityError&) {  // not in the workspace allowed, on any rank: another way may do
+      }
     }
   }
   return route_costs(geometry, options, nullptr);
@@ -81,16 +95,17 @@ template <class C, TensorLike A, TensorLike B>
   detail::check_across(c, left_view, right_view);
   const AcrossGeometry geometry = detail::across_geometry(c, left_view, right_view);
   using Types = detail::across_types<decltype(left_view), decltype(right_view), C>;
-  return detail::costs_of_routes<Types>(geometry, c, left_view, right_view, fit_across(geometry, options));
+  return detail::costs_of_routes<Types>(geometry, c, left_view, right_view, options);
 }
 
 /// C = alpha·A·B + beta·C, whatever the partitions, the grids and the units of the three, on the same ranks: made in
 /// the way that moves the fewest elements (see Route). No tensor may be a pending sum. Use it where data lies as its
-/// owner needs it and is multiplied once or twice; matmul_into tells at compile time what moves. alpha = 0 reads
-/// neither A nor B; beta = 0 does not read C. Errors, the same on all ranks and before any write: GridError,
-/// ShapeError, AliasError, ArgumentError, CapacityError. PeerFailed or TimeoutError where a rank fails on the way; C is
-/// then in no defined state. Communicates: by `rule`, the steps that explain() prints; by `panels`, an all_to_all_v for
-/// each k-panel of A and of B; by `split_k`, an all_to_all_v of A and of B, and the sums of C.
+/// owner needs it and is multiplied once or twice; matmul_into tells at compile time what moves.
+/// alpha = 0 reads neither A nor B; beta = 0 does not read C.
+/// Errors, the same on all ranks and before any write: GridError, ShapeError, AliasError, ArgumentError, and
+/// CapacityError where no way fits the workspace. PeerFailed or TimeoutError where a rank fails on the way; C is then
+/// in no defined state. Communicates: by `rule`, the steps that explain() prints; by `panels`, an all_to_all_v for each
+/// k-panel of A and of B; by `split_k`, an all_to_all_v of A and of B, and the sums of C.
 template <class C, TensorLike A, TensorLike B>
   requires detail::is_dist_tensor_v<C>
 void matmul_across_into(C& c, const A& a, const B& b, accumulate_t<typename A::value_type> alpha = 1,
@@ -101,19 +116,12 @@ void matmul_across_into(C& c, const A& a, const B& b, accumulate_t<typename A::v
   using Right = std::remove_const_t<decltype(right_view)>;
   using T = typename Left::value_type;
   using Ctx = typename Left::context_type;
-  static_assert(
-      MatmulScalar<T> && std::is_same_v<T, typename Right::value_type> && std::is_same_v<T, typename C::value_type>,
-      "matmul_across: the three need one scalar type that matmul knows");
-  static_assert(std::is_same_v<Ctx, typename Right::context_type> && std::is_same_v<Ctx, typename C::context_type>,
-                "matmul_across: the three need one type of context");
-  static_assert(Left::partition::layout.partial.empty() && Right::partition::layout.partial.empty() &&
-                    C::partition::layout.partial.empty(),
-                "matmul_across: a tensor is a pending sum; all_reduce it first, or ask for a result that is none");
   detail::check_across(c, left_view, right_view);
   const AcrossGeometry geometry = detail::across_geometry(c, left_view, right_view);
-  const MatmulOptions fitting = fit_across(geometry, options);
   using Types = detail::across_types<Left, Right, C>;
-  const Route route = detail::costs_of_routes<Types>(geometry, c, left_view, right_view, fitting).best();
+  const RouteCosts costs = detail::costs_of_routes<Types>(geometry, c, left_view, right_view, options);
+  if (!costs.open()) throw_no_workspace(options, across_bytes(geometry, options, 1));
+  const Route route = costs.best();
   if constexpr (Types::accepted) {
     if (route == Route::rule) {
       return detail::multiply_views<typename Types::rule>(c, left_view, right_view, alpha, beta, options);
@@ -121,7 +129,7 @@ void matmul_across_into(C& c, const A& a, const B& b, accumulate_t<typename A::v
   }
   const AcrossCall<T, T, Ctx> call{
       &c.grid().ranks(), detail::operand_of(left_view), detail::operand_of(right_view), c.local(), alpha, beta};
-  run_across(call, geometry, route, fitting);
+  run_across(call, geometry, route, route == Route::panels ? *fit_across(geometry, options) : options);
 }
 
 /// A·B with partition Result on `grid`, from wherever A and B lie. See matmul_across_into; and two agreements for the

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <span>
 #include <type_traits>
 
 #include "partita/matmul/across_schedule.hpp"
+#include "partita/matmul/compare.hpp"
 #include "partita/redistribute/redistribute.hpp"
 
 namespace partita {
@@ -30,6 +32,20 @@ namespace detail {
 /// Workspace slots beyond those of the executor, which has three for each panel in flight and two more.
 inline constexpr int across_slots = 3 * most_panels_in_flight + 2;
 
+/// Runs f(). Where it throws, peers cannot complete the product, and are told why.
+template <class Comm, class F>
+void abort_on_error(Comm& comm, F f) {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    comm.abort(error.what());
+    throw;
+  } catch (...) {
+    comm.abort("an exception of unknown type");
+    throw;
+  }
+}
+
 /// What is wanted of a rank's own block. Pre: the rank holds it, or wants nothing.
 template <class T>
 MatrixOperand<T> held_part(const MatrixOperand<T>& own, const Exchange& exchange) {
@@ -37,6 +53,18 @@ MatrixOperand<T> held_part(const MatrixOperand<T>& own, const Exchange& exchange
   if (wanted.size() == 0) return {{}, own.transposed, own.conjugated};
   const Block held = exchange.held();
   return own.sub({wanted.rows.relative_to(held.rows.begin), wanted.cols.relative_to(held.cols.begin)});
+}
+
+/// All that ranks must agree on, beside what compare_calls() compares itself.
+constexpr std::uint64_t hash_across(const AcrossGeometry& g, Route route, const MatmulOptions& options) noexcept {
+  std::uint64_t h = static_cast<std::uint64_t>(route);
+  for (const Placement* at : {&g.a, &g.b, &g.c}) {
+    h = hash_layout(h, at->layout);
+    for (const int extent : at->extents) h = mix(h, static_cast<std::uint64_t>(extent));
+    h = mix(mix(h, static_cast<std::uint64_t>(at->units.rows)), static_cast<std::uint64_t>(at->units.cols));
+  }
+  h = mix(h, static_cast<std::uint64_t>(options.panel_width.value_or(0)));
+  return mix(h, static_cast<std::uint64_t>(options.lookahead.value_or(0)));
 }
 
 /// The panels' route.
@@ -59,7 +87,9 @@ class AcrossExecutor {
     constexpr bool in_place = std::is_same_v<Out, Acc>;
     context_.backend().template scale<Acc>(in_place ? call_.beta : Acc(0), total_);
     if (call_.alpha != Acc(0)) {
-      schedule_.for_each([this](const Step& step) { step.kind == StepKind::gemm ? multiply(step) : begin(step); });
+      abort_on_error(context_.comm(), [this] {  // while the exchanges that are under way still have their buffers
+        schedule_.for_each([this](const Step& step) { step.kind == StepKind::gemm ? multiply(step) : begin(step); });
+      });
     }
     if constexpr (!in_place) context_.backend().template combine<Out>(call_.beta, total_, call_.c);
   }
@@ -137,28 +167,26 @@ void run_split_k(const AcrossCall<T, Out, Ctx>& call, const AcrossGeometry& g, c
   product.a_block = split.a.block({g.m, g.k}, self);
   product.b_block = split.b.block({g.k, g.n}, self);
   if (call.alpha != accumulate_t<T>(0)) {
-    product.a = moved(call.a, split.exchange_a(g, self), across_slots + 1);
-    product.b = moved(call.b, split.exchange_b(g, self), across_slots + 2);
+    abort_on_error(context.comm(), [&] {
+      product.a = moved(call.a, split.exchange_a(g, self), across_slots + 1);
+      product.b = moved(call.b, split.exchange_b(g, self), across_slots + 2);
+    });
   }
   run_product(product, split.plan, split.product(g, self), options);
 }
 
 }  // namespace detail
 
-/// Runs a product by the route `panels` or `split_k`. Pre: shapes and aliasing are checked.
+/// Runs a product by the route `panels` or `split_k`. Pre: shapes and aliasing are checked; options fit the route.
 template <class T, class Out, class Ctx>
 void run_across(const AcrossCall<T, Out, Ctx>& call, const AcrossGeometry& geometry, Route route,
                 const MatmulOptions& options) {
-  Ctx& context = call.grid->context();
-  try {
-    if (route == Route::split_k) {
-      detail::run_split_k(call, geometry, options);
-    } else {
-      detail::AcrossExecutor<T, Out, Ctx>(call, AcrossSchedule(geometry, context.rank(), options)).run();
-    }
-  } catch (const std::exception& error) {  // peers cannot complete the product
-    context.comm().abort(error.what());
-    throw;
+  detail::compare_calls<T>(call, geometry.m, geometry.n, geometry.k,
+                           [&] { return detail::hash_across(geometry, route, options); });
+  if (route == Route::split_k) {
+    detail::run_split_k(call, geometry, options);
+  } else {
+    detail::AcrossExecutor<T, Out, Ctx>(call, AcrossSchedule(geometry, call.grid->context().rank(), options)).run();
   }
 }
 

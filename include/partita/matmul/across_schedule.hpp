@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -137,20 +138,21 @@ struct SplitK {
   ProductPlan plan;
 };
 
-/// The options with the panels of an AcrossSchedule narrowed to their workspace, by the largest block of C, which is
-/// the first rank's. Errors: ArgumentError for a width or lookahead below 1; CapacityError.
-[[nodiscard]] constexpr MatmulOptions fit_across(const AcrossGeometry& g, MatmulOptions options) {
-  check_options(options);
-  const auto bytes = [&](index_t width) {
-    MatmulOptions narrowed = options;
-    narrowed.panel_width = width;
-    return AcrossSchedule(g, 0, narrowed).workspace() * g.scratch_bytes;
-  };
+/// The scratch bytes of panels of a width, for the largest block of C, which is the first rank's.
+[[nodiscard]] constexpr index_t across_bytes(const AcrossGeometry& g, MatmulOptions options, index_t width) {
+  options.panel_width = width;
+  return AcrossSchedule(g, 0, options).workspace() * g.scratch_bytes;
+}
+
+/// The options with the panels of an AcrossSchedule narrowed to the workspace that they allow; nothing where panels of
+/// width 1 need more. Pre: check_options().
+[[nodiscard]] constexpr std::optional<MatmulOptions> fit_across(const AcrossGeometry& g, MatmulOptions options) {
   const index_t widest = AcrossSchedule(g, 0, options).panel_width();
-  if (widest < 1 || bytes(widest) <= options.workspace_bytes) return options;
-  const index_t a_width = bytes(2 < widest ? 2 : widest) - bytes(1);
-  if (bytes(1) > options.workspace_bytes) throw_no_workspace(options, bytes(1));
-  options.panel_width = a_width > 0 ? 1 + (options.workspace_bytes - bytes(1)) / a_width : index_t{1};
+  if (across_bytes(g, options, widest > 1 ? widest : 1) <= options.workspace_bytes) return options;
+  const index_t one = across_bytes(g, options, 1);
+  if (one > options.workspace_bytes) return std::nullopt;
+  const index_t each = across_bytes(g, options, 2) - one;  // the need grows by as much with every element of width
+  options.panel_width = 1 + (each > 0 ? (options.workspace_bytes - one) / each : index_t{0});
   return options;
 }
 
@@ -169,12 +171,17 @@ enum class Route { rule, panels, split_k };
   }
 }
 
-/// Elements moved by each way, summed over ranks; the largest number stands for a way that is not open.
+/// Elements moved by each way, summed over ranks, or over 64 of them, evenly spaced, where there are more. The largest
+/// number stands for a way that is not open: the rule does not give C, or the workspace allowed is too small.
 struct RouteCosts {
   index_t rule = std::numeric_limits<index_t>::max();
   index_t panels = std::numeric_limits<index_t>::max();
   index_t split_k = std::numeric_limits<index_t>::max();
 
+  [[nodiscard]] constexpr bool open() const noexcept {
+    constexpr index_t closed = std::numeric_limits<index_t>::max();
+    return rule != closed || panels != closed || split_k != closed;
+  }
   /// The cheapest; among equals the earlier in the order of Route.
   [[nodiscard]] constexpr Route best() const noexcept {
     if (rule <= panels && rule <= split_k) return Route::rule;
@@ -192,7 +199,8 @@ template <class Rule>
   RouteCosts costs;
   const SplitK split(g);
   const bool splits = split.plan.valid() && split.workspace(g) * g.scratch_bytes <= options.workspace_bytes;
-  costs.panels = 0;
+  const bool by_panels = fit_across(g, options).has_value();
+  if (by_panels) costs.panels = 0;
   if (splits) costs.split_k = 0;
   if (has_rule) costs.rule = 0;
   const int ranks = g.ranks();
@@ -200,8 +208,9 @@ template <class Rule>
   for (int i = 0; i < looked_at; ++i) {
     const int rank = static_cast<int>(static_cast<index_t>(i) * ranks / looked_at);
     const AcrossSchedule panels(g, rank, options);
+    const bool moves = by_panels && g.m > 0 && g.n > 0 && g.k > 0;
     for (const Operand operand : {Operand::a, Operand::b}) {
-      costs.panels += panels.exchange(operand, {0, g.k}).received().elements;
+      if (moves) costs.panels += panels.exchange(operand, {0, g.k}).received().elements;
     }
     if (splits) {
       costs.split_k += split.exchange_a(g, rank).received().elements + split.exchange_b(g, rank).received().elements +

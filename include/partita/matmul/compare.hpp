@@ -41,23 +41,29 @@ constexpr std::uint64_t hash_schedule(const ProductSchedule& schedule) noexcept 
   return h;
 }
 
-/// Throws on all ranks unless all are about to run the same product. Communicates: a comparison, where the communicator
-/// compares; else nothing. `call` is a ProductCall of elements T.
-template <class T, class Call>
-void compare_product(const Call& call, const ProductSchedule& schedule) {
+/// Throws on all ranks unless all come with the same product: m, n, k, scalar, factors, orientation of the operands,
+/// and `rest`, a hash of whatever else must agree. Communicates: a comparison, where the communicator compares; else
+/// nothing. `call` is a ProductCall or an AcrossCall of elements T.
+template <class T, class Call, class Rest>
+void compare_calls(const Call& call, index_t m, index_t n, index_t k, Rest hash_of_rest) {
   auto& comm = call.grid->context().comm();
   if constexpr (ComparesProducts<std::remove_reference_t<decltype(comm)>>) {
-    const ProductGeometry& geometry = schedule.frame().geometry();
-    std::uint64_t rest = hash_schedule(schedule);
+    std::uint64_t rest = hash_of_rest();
     for (const auto* operand : {&call.a, &call.b}) {
       rest = mix(rest, (operand->transposed ? 2U : 0U) + (operand->conjugated ? 1U : 0U));
     }
     for (const auto factor : {call.alpha, call.beta}) {
       rest = mix(rest, std::bit_cast<std::uint64_t>(static_cast<double>(std::imag(factor))));
     }
-    comm.check_product({geometry.m, geometry.n, geometry.k, type_code<T>(), sizeof(T),
-                        static_cast<double>(std::real(call.alpha)), static_cast<double>(std::real(call.beta)), rest});
+    comm.check_product({m, n, k, type_code<T>(), sizeof(T), static_cast<double>(std::real(call.alpha)),
+                        static_cast<double>(std::real(call.beta)), rest});
   }
+}
+
+template <class T, class Call>
+void compare_product(const Call& call, const ProductSchedule& schedule) {
+  const ProductGeometry& geometry = schedule.frame().geometry();
+  compare_calls<T>(call, geometry.m, geometry.n, geometry.k, [&] { return hash_schedule(schedule); });
 }
 
 }  // namespace partita::detail

@@ -4,8 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <atomic>
+#include <stdexcept>
 #include <string>
 
+#include "partita/comm/checked.hpp"
 #include "partita/partita.hpp"
 #include "support/compare.hpp"
 #include "support/fills.hpp"
@@ -148,11 +152,89 @@ TEST_CASE("errors come before any write, on all ranks, and the communicator stay
     CHECK_THROWS_AS(matmul_across_into(c, c, a), AliasError);
     CHECK_THROWS_AS(matmul_across_into(c, a, a, 1, 0, {.panel_width = 0}), ArgumentError);
     CHECK_THROWS_AS(matmul_across_into(c, a, a, 1, 0, {.workspace_bytes = 8}), CapacityError);
+    // Where the rule needs no scratch memory, none is no obstacle.
+    const auto square = from_function<double, Summa2D<>>(plane, {8, 8}, fill_a);
+    auto d = zeros<double, Summa2D<>>(plane, {8, 8});
+    matmul_across_into(d, square, square, 1, 0, {.workspace_bytes = 0});
+    CHECK(gather(d).elements == gather(matmul(square, square)).elements);
     CHECK(gather(c).elements == gather(from_function<double, Summa2D<>>(plane, {8, 8}, fill_c)).elements);
     // Two panels in flight, each of w·(4 + 4) doubles: width 1 needs 128 bytes, and 300 bytes are enough for 2.
     matmul_across_into(c, a, a, 1, 0, {.workspace_bytes = 300});
     CHECK(gather(c).elements == gather(matmul_across<Summa2D<>>(plane, a, a)).elements);
   });
+}
+
+TEST_CASE("nothing moves where m, n or k is 0, and nothing is predicted to") {
+  on_counted_ranks(4, [](Ctx& context) {
+    const auto line = make_grid<ColumnShard<>>(context, 4);
+    const auto plane = make_grid<Grid2D<>>(context, 2, 2);
+    for (const auto& [m, n, k] : {std::array<index_t, 3>{0, 13, 40}, {13, 0, 40}, {13, 40, 0}}) {
+      const auto a = from_function<double, ColumnShard<>>(line, {m, k}, fill_a);
+      const auto b = from_function<double, ColumnShard<>>(line, {k, n}, fill_b);
+      auto c = from_function<double, Summa2D<>>(plane, {m, n}, fill_c);
+      CHECK(across_costs(c, a, b).panels == 0);
+      const Traffic before = context.comm().traffic();
+      matmul_across_into(c, a, b, 1, 1);
+      CHECK(context.comm().traffic() - before == Traffic{});
+    }
+  });
+}
+
+TEST_CASE("under CheckedComm, ranks that come with different products are all told, and go on") {
+  using CheckedContext = Context<EigenBackend, CheckedComm<ThreadComm>>;
+  launch_threads(4, [](ThreadComm& comm) {
+    CheckedContext context{CheckedComm<ThreadComm>(std::move(comm))};
+    const auto line = make_grid<ColumnShard<>>(context, 4);
+    const auto plane = make_grid<Grid2D<>>(context, 2, 2);
+    const auto a = from_function<double, ColumnShard<>>(line, {8, 8}, fill_a);
+    for (const index_t k : {8, 400}) {  // by panels, with k split
+      const auto left = from_function<double, ColumnShard<>>(line, {8, k}, fill_a);
+      const auto right = from_function<double, RowShard<>>(line, {k, 8}, fill_b);
+      auto c = from_function<double, Summa2D<>>(plane, {8, 8}, fill_c);
+      const bool guilty = context.rank() == 2;
+      CHECK_THROWS_AS(matmul_across_into(c, left, right, guilty ? 3 : 1, 0), CollectiveMismatch);
+      CHECK_THROWS_AS(matmul_across_into(c, left, right, guilty ? 0 : 1, 0), CollectiveMismatch);
+      CHECK(gather(c).elements == gather(from_function<double, Summa2D<>>(plane, {8, 8}, fill_c)).elements);
+      matmul_across_into(c, left, right);
+      CHECK(gather(c).shape == Shape{8, 8});
+    }
+  });
+}
+
+/// Multiplies like Eigen until it is told not to.
+struct BreakingKernel : EigenKernel {
+  template <class T>
+  void gemm(T alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<T> c) {
+    if (broken) throw std::runtime_error("the kernel broke");
+    EigenKernel::gemm(alpha, a, b, c);
+  }
+  bool broken = false;
+};
+
+TEST_CASE("a rank that fails while it multiplies: its peers are told why") {
+  using BreakingContext = Context<CpuBackend<BreakingKernel>, ThreadComm>;
+  std::atomic<int> told{0};
+  CHECK_THROWS_WITH_AS(launch_threads(4,
+                                      [&](ThreadComm& comm) {
+                                        BreakingKernel kernel;
+                                        kernel.broken = comm.rank() == 1;
+                                        BreakingContext context(std::move(comm), CpuBackend<BreakingKernel>(kernel));
+                                        const auto line = make_grid<ColumnShard<>>(context, 4);
+                                        const auto plane = make_grid<Grid2D<>>(context, 2, 2);
+                                        const auto a = from_function<double, ColumnShard<>>(line, {8, 8}, fill_a);
+                                        auto c = zeros<double, Summa2D<>>(plane, {8, 8});
+                                        try {
+                                          for (int i = 0; i < 3; ++i) {
+                                            matmul_across_into(c, a, a, 1, 0, {.panel_width = 2});
+                                          }
+                                        } catch (const PeerFailed& error) {
+                                          if (std::string(error.what()).find("the kernel broke") != std::string::npos)
+                                            ++told;
+                                          throw;
+                                        }
+                                      }),
+                       "the kernel broke", std::runtime_error);
+  CHECK(told == 3);
 }
 
 }  // namespace
