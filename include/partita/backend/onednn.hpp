@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <dnnl.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "partita/backend/cpu.hpp"
 #include "partita/base/error.hpp"
@@ -47,18 +49,24 @@ class OneDnnKernel : public Base {
     const auto left = description(a, type_of<T>());
     const auto right = description(b, type_of<T>());
     const auto out = description(MatrixOperand<float>{c}, memory::data_type::f32);
+    std::optional<dnnl::matmul::primitive_desc> product;
+    try {
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl::matmul::primitive_desc product(engine_, left, right, out, attributes);
+      product.emplace(engine_, left, right, out, attributes);
 #else
-    const dnnl::matmul::primitive_desc product({left, right, out}, attributes, engine_);
+      product.emplace(dnnl::matmul::desc(left, right, out), attributes, engine_);
 #endif
-    if (std::string_view(product.impl_info_str()).find("ref") != std::string_view::npos) return false;
+    } catch (const dnnl::error& error) {
+      if (error.status == dnnl_unimplemented) return false;
+      throw;
+    }
+    if (std::string_view(product->impl_info_str()).find("ref") != std::string_view::npos) return false;
     const auto at = [&](const memory::desc& d, const void* data) {
       return memory(d, engine_, const_cast<void*>(data));
     };
-    dnnl::matmul(product).execute(stream_, {{DNNL_ARG_SRC, at(left, a.stored.data)},
-                                            {DNNL_ARG_WEIGHTS, at(right, b.stored.data)},
-                                            {DNNL_ARG_DST, at(out, c.data)}});
+    dnnl::matmul(*product).execute(stream_, {{DNNL_ARG_SRC, at(left, a.stored.data)},
+                                             {DNNL_ARG_WEIGHTS, at(right, b.stored.data)},
+                                             {DNNL_ARG_DST, at(out, c.data)}});
     stream_.wait();
     return true;
   }

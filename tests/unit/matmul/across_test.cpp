@@ -82,6 +82,8 @@ TEST_CASE("from one-dimensional blocks to a square grid and back, uneven and emp
           check_route<Plane, Plane, Columns, float>(context, plane, plane, line, mn, k, options, own);
           check_route<Columns, Rows, Rows, double>(context, line, line, line, mn, k, options, own);
           check_route<Plane, Rows, RowsOnly, double>(context, tall, line, plane, mn, k, options, own);
+          // A whole copy on every rank: of each panel, and of each cut of k, a part of the own block is read in place.
+          check_route<Replicated<>, Columns, Plane, double>(context, line, line, plane, mn, k, options, own);
         }
         check_route<Columns, Rows, Plane, bfloat16>(context, line, line, plane, {5, 6}, 3, {}, own);
       }
