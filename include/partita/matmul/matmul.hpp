@@ -124,7 +124,7 @@ void multiply_views(C& c, const A& a, const B& b, accumulate_t<typename A::value
 
 /// C = alpha·A·B + beta·C. A and B are tensors or transposed views; the partition of C must be one that the rule (or a
 /// specialisation of MatmulRule) gives for theirs: with every pending sum all-reduced, reduce-scattered or kept.
-/// alpha = 0 reads neither A nor B; beta = 0 does not read C.
+/// alpha = 0 reads neither A nor B; beta = 0 does not read C. The product of 16-bit data may be asked for in fp32.
 /// Pre: A is m×k, B k×n, C m×n on the same grid; C's units are A's of its rows and B's of its columns.
 /// Errors, the same on all ranks and before any write: GridError, ShapeError, UnitError, AliasError, ArgumentError,
 /// CapacityError. PeerFailed or TimeoutError where a rank fails on the way; C is then in no defined state.
@@ -141,8 +141,11 @@ void matmul_into(C& c, const A& a, const B& b, accumulate_t<typename A::value_ty
   static_assert(algorithm_exists_for<typename Types::operation, typename Types::remedy>,
                 "matmul: no algorithm multiplies these operands");
   if constexpr (Types::accepted) {
-    static_assert(std::is_same_v<typename C::value_type, typename Types::Out>,
-                  "matmul_into: the result needs the operands' scalar type (fp32 for a pending sum of 16-bit data)");
+    using Value = typename C::value_type;
+    static_assert(
+        std::is_same_v<Value, typename Types::Out> || std::is_same_v<Value, accumulate_t<typename Left::value_type>>,
+        "matmul_into: the result needs the operands' scalar type, or fp32 for 16-bit data (which a pending sum "
+        "of them always is)");
     detail::check_operands(left_view, right_view);
     detail::check_grids(left_view.grid.ranks(), c.grid().ranks());
     detail::check_result(detail::shapes_of(left_view, right_view), c.shape(), c.units());

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Local work with a row of parameters: added to every row of a block, and the sum of a block's rows.
+#pragma once
+
+#include "partita/base/scalar.hpp"
+#include "partita/base/view.hpp"
+
+namespace partita::kernel {
+
+/// out[i, :] += row. Index: the row i.
+template <class T>
+struct AddRow {
+  View<const T> row;  // 1×n
+  View<T> out;
+
+  constexpr void operator()(index_t i) const {
+    using A = accumulate_t<T>;
+    for (index_t j = 0; j < out.cols; ++j) {
+      out(i, j) = static_cast<T>(static_cast<A>(out(i, j)) + static_cast<A>(row(0, j)));
+    }
+  }
+};
+
+/// sum += 1ᵀ·in, in stripes of columns, each over all rows in order. Index: the stripe; stripes() of them.
+template <class T>
+struct SumRows {
+  static constexpr index_t width = 64;
+  View<const T> in;
+  View<accumulate_t<T>> sum;  // 1×n
+
+  [[nodiscard]] constexpr index_t stripes() const noexcept { return (in.cols + width - 1) / width; }
+  constexpr void operator()(index_t stripe) const {
+    const index_t begin = stripe * width;
+    const index_t end = begin + width < in.cols ? begin + width : in.cols;
+    for (index_t i = 0; i < in.rows; ++i) {
+      for (index_t j = begin; j < end; ++j) sum(0, j) += static_cast<accumulate_t<T>>(in(i, j));
+    }
+  }
+};
+
+}  // namespace partita::kernel

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products as layers use them: priced without tensors, accumulated into gradients, and with a sum that goes on behind.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "partita/matmul/matmul.hpp"
+#include "partita/nn/steps.hpp"
+#include "partita/tensor/pending.hpp"
+
+namespace partita::detail {
+
+/// The steps of matmul<Result>() of operands with partitions L and R on the rank at `place`.
+template <class T, class L, class R, class Result, class F>
+constexpr void product_steps(const Place& place, const Extent2D& a, const Extent2D& b, F&& f) {
+  const ProductGeometry geometry{.m = a.shape.rows,
+                                 .n = b.shape.cols,
+                                 .k = a.shape.cols,
+                                 .a_units = a.units,
+                                 .b_units = b.units,
+                                 .extents = place.extents,
+                                 .coordinates = place.coordinates,
+                                 .widened = is_storage_only_v<T>,
+                                 .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<T>)),
+                                 .panels_in_place = place.panels_in_place};
+  rule_for<L, R, Result>::schedule(geometry, {}).for_each(f);
+}
+
+/// The plan of a product of which Result is asked, and the partition that it has before its pending sum is finished.
+template <class L, class R, class Result>
+struct PendingProduct {
+  static constexpr ProductPlan plan = plan_product(L::layout, R::layout, Result::layout);
+  struct Natural {
+    static constexpr Layout value = plan.plan.natural;
+  };
+  using partition = typename PartitionOf<typename Result::grid_type, Natural>::type;
+  /// Whether the product can be left pending, and its sum finished by one collective while other work goes on.
+  static constexpr bool splits = plan.valid() && sums_in_one_step(partition::layout, Result::layout);
+};
+
+/// `in` rounded once to 16 bits.
+template <class T, class P, class Ctx>
+DistTensor<T, P, Ctx> narrowed(DistTensor<accumulate_t<T>, P, Ctx> in) {
+  if constexpr (is_storage_only_v<T>) {
+    auto out = DistTensor<T, P, Ctx>::uninitialized(in.grid(), in.shape(), in.units());
+    const DistTensor<accumulate_t<T>, P, Ctx>& source = in;
+    in.context().backend().template combine<T>(0, source.local(), out.local());
+    return out;
+  } else {
+    return in;
+  }
+}
+
+/// matmul<Result>(a, b), while whose sum over ranks moves `meanwhile()` is run; the same steps in the same order but
+/// for the overlap.
+template <class Result, TensorLike A, TensorLike B, class Work>
+auto matmul_while(const A& a, const B& b, Work&& meanwhile) {
+  using Left = std::remove_cvref_t<decltype(as_view(a))>;
+  using Right = std::remove_cvref_t<decltype(as_view(b))>;
+  using Pending = PendingProduct<typename Left::partition, typename Right::partition, Result>;
+  using T = typename Left::value_type;
+  if constexpr (Pending::splits) {
+    auto sum = begin_sum<Result>(matmul<typename Pending::partition>(a, b));
+    meanwhile();
+    return narrowed<T>(sum.wait());
+  } else {
+    auto product = matmul<Result>(a, b);
+    meanwhile();
+    return product;
+  }
+}
+
+}  // namespace partita::detail
