@@ -91,13 +91,11 @@ class Executor {
   [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const { return operand == Operand::a ? call_.a : call_.b; }
   [[nodiscard]] Block own_block(Operand operand) const { return operand == Operand::a ? call_.a_block : call_.b_block; }
   Incoming& incoming(Operand operand, index_t panel) {
-    auto& ring = incoming_[operand == Operand::a ? 0 : 1];
-    return ring[static_cast<std::size_t>(panel) % ring.size()];
+    return place_in(incoming_[operand == Operand::a ? 0 : 1], panel, schedule_.lookahead(), memory_);
   }
-  Outgoing& outgoing(index_t panel) { return outgoing_[static_cast<std::size_t>(panel) % outgoing_.size()]; }
+  Outgoing& outgoing(index_t panel) { return place_in(outgoing_, panel, schedule_.lookahead(), memory_); }
 
   void run_steps() {
-    open_rings(schedule_.lookahead(), memory_, incoming_[0], incoming_[1], outgoing_);
     make_communicators(*call_.grid, schedule_.frame().product());
     schedule_.for_each([this](const Step& step) { perform(step); });
     land_all();

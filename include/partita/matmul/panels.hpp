@@ -81,10 +81,13 @@ struct OutgoingPartial {
   }
 };
 
-/// A place in each ring for each panel in flight.
-template <class... Rings>
-void open_rings(int panels, const Pooled<Block>& memory, Rings&... rings) {
-  for (int i = 0; i < panels; ++i) (rings.emplace_back(memory), ...);
+/// The place of a panel in a ring of `places`, each of which is made when it is first used: most products have fewer
+/// panels than may be in flight.
+template <class Entry>
+Entry& place_in(ProductList<Entry>& ring, index_t panel, int places, const Pooled<Block>& memory) {
+  const auto i = static_cast<std::size_t>(panel % places);
+  while (ring.size() <= i) ring.emplace_back(memory);
+  return ring[i];
 }
 
 /// A grid makes a sub-communicator at its first use, collectively over all ranks. The steps of ranks whose part of the

@@ -2,6 +2,7 @@
 // Narrowing panels to a cap on scratch memory.
 #pragma once
 
+#include <limits>
 #include <string>
 
 #include "partita/base/error.hpp"
@@ -28,6 +29,7 @@ constexpr void check_options(const MatmulOptions& options) {
 [[nodiscard]] constexpr MatmulOptions fit_workspace(const ProductPlan& product, ProductGeometry geometry,
                                                     MatmulOptions options) {
   check_options(options);
+  if (options.workspace_bytes == std::numeric_limits<index_t>::max()) return options;
   geometry.coordinates = {};
   const auto bytes = [&](index_t width) {
     MatmulOptions narrowed = options;
