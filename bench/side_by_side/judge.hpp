@@ -38,7 +38,8 @@ struct Verdict {
   std::string measure;  // "efficiency"
   Estimate estimate;
   double goal;
-  bool at_most = false;  // the value should lie below the goal, not above
+  bool at_most = false;                         // the value should lie below the goal, not above
+  std::optional<Estimate> bare = std::nullopt;  // the same of the local products alone
 
   /// The whole interval lies on the wrong side.
   [[nodiscard]] bool missed() const { return at_most ? estimate.low > goal : estimate.high < goal; }
@@ -57,6 +58,9 @@ inline void judge_efficiencies(const Records& records, std::vector<Verdict>& ver
     }
     if (const Series* ours = records.find(key, "ours"); ours != nullptr && goal != no_goal) {
       verdicts.push_back({key, "efficiency", estimate_median(efficiencies(*ours)), goal});
+      if (const Series* bare = records.find(key, "bare"); bare != nullptr) {
+        verdicts.back().bare = estimate_median(efficiencies(*bare));
+      }
     }
     for (const Series& series : records.of(key)) {
       if (series.role != "worst") continue;

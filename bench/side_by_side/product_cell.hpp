@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../support/contest.hpp"
+#include "bare.hpp"
 #include "records.hpp"
 
 namespace bench {
@@ -22,10 +23,12 @@ struct Candidate {
   std::function<std::unique_ptr<Work>()> make;
 };
 
-/// Those among which a role has its best.
+/// Those among which a role has its best. `bare`, where it is set, makes of the best one's work another that shows what
+/// the machine leaves to be won.
 struct Entry {
   std::string role;
   std::vector<Candidate> candidates;
+  std::function<std::unique_ptr<Work>(std::unique_ptr<Work>)> bare = nullptr;
 };
 
 template <class T>
@@ -78,6 +81,9 @@ bool run_product_cell(Team& team, AllCores& cores, const Cell& cell, const std::
     if (best == nullptr) continue;
     winners.push_back(best->make());
     contestants.push_back({entry.role, best->name, winners.back().get()});
+    if (!entry.bare) continue;
+    winners.push_back(entry.bare(best->make()));
+    contestants.push_back({"bare", best->name, winners.back().get()});
   }
   records.samples(key, contest.compete(contestants));
   if (team.rank() == 0) {
@@ -97,7 +103,7 @@ template <class T, class Comm>
   };
   std::vector<Entry> entries{{"ours", {}}};
   const std::size_t most = cell.problem.flops() > 1e11 ? 5 : 8;
-  for (const Policy& policy : candidates(cell.problem, cell.ranks, most)) {
+  for (const Policy& policy : contenders(cell.problem, cell.ranks, most)) {
     entries.front().candidates.push_back(native(policy));
   }
   if (cell.kind == Kind::threads && cell.ranks == worst_ranks && !cell.fp64 &&
@@ -130,6 +136,11 @@ bool run_cell(Team& team, AllCores& cores, RankContext<Comm>& context, const Cel
               RecordWriter& records, const Peers& peers) {
   const auto run = [&]<class T>(T) {
     std::vector<Entry> entries = own_entries<T>(context, cell, every);
+    if (cell.kind == Kind::threads) {
+      entries.front().bare = [&](std::unique_ptr<Work> product) {
+        return std::make_unique<BareProducts>(team, cores.count(), std::move(product));
+      };
+    }
     peers(T{}, cell, entries);
     return run_product_cell<T>(team, cores, cell, entries, records);
   };

@@ -26,7 +26,7 @@ namespace bench {
 /// Made before any rank is pinned: the thread keeps the cores that its maker had.
 class AllCores {
  public:
-  AllCores() : thread_([this] { serve(); }) {}
+  AllCores() : count_(core_count()), thread_([this] { serve(); }) {}
   AllCores(const AllCores&) = delete;
   AllCores& operator=(const AllCores&) = delete;
   ~AllCores() {
@@ -37,6 +37,8 @@ class AllCores {
     changed_.notify_all();
     thread_.join();
   }
+
+  [[nodiscard]] int count() const noexcept { return count_; }
 
   /// Returns when f has run; the caller sleeps meanwhile. f must not throw.
   void run(const std::function<void()>& f) {
@@ -62,6 +64,7 @@ class AllCores {
   std::condition_variable changed_;
   const std::function<void()>* task_ = nullptr;
   bool ends_ = false;
+  int count_;
   std::thread thread_;
 };
 

@@ -2,12 +2,12 @@
 // The backend with which every benchmark of ours computes, chosen here and nowhere else.
 #pragma once
 
-#include "partita/backend/blas.hpp"
+#include "noted.hpp"
 #include "partita/partita.hpp"
 
 namespace bench {
 
-using Backend = partita::BlasBackend;
+using Backend = partita::CpuBackend<NotingKernel>;
 
 template <class Comm>
 using RankContext = partita::Context<Backend, Comm>;

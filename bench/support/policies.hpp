@@ -167,4 +167,16 @@ struct Policy {
   return found;
 }
 
+/// These, and the layouts that move one whole operand: on one machine, where that costs little, the fewest and largest
+/// local products may be worth more.
+[[nodiscard]] inline std::vector<Policy> contenders(const Problem& problem, int ranks, std::size_t most) {
+  std::vector<Policy> found = candidates(problem, ranks, most);
+  for (const std::string_view name : {"rows", "columns"}) {
+    const bool there =
+        std::any_of(found.begin(), found.end(), [name](const Policy& p) { return p.family->name == name; });
+    if (!there) found.push_back(make_policy(name, {ranks}));
+  }
+  return found;
+}
+
 }  // namespace bench
