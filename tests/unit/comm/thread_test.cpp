@@ -236,6 +236,43 @@ TEST_CASE("Vectors longer than a tile, of odd length and with gaps, are summed r
   });
 }
 
+TEST_CASE("Sums too long for the caches are right at both ends of every run, in place too, and touch nothing else") {
+  launch_threads(3, [](ThreadComm& comm) {
+    constexpr index_t rows = 3;
+    constexpr index_t cols = 350003;
+    constexpr index_t ld = cols + 7;
+    static_assert(static_cast<std::size_t>(rows * cols) * sizeof(double) > detail::streamed_bytes);
+    const auto value = [](int rank, index_t i, index_t j) { return static_cast<double>((rank + 1) * (i * cols + j)); };
+    std::vector<double> in(static_cast<std::size_t>(rows * ld), -1.0);
+    std::vector<double> out(in);
+    const View<double> from(in.data() + 1, rows, cols, ld);
+    const View<double> to(out.data() + 3, rows, cols, ld);
+    for (index_t i = 0; i < rows; ++i) {
+      for (index_t j = 0; j < cols; ++j) from(i, j) = value(comm.rank(), i, j);
+    }
+    const auto check = [&](const std::vector<double>& memory, const View<double>& sums, index_t width) {
+      index_t wrong = 0;
+      for (index_t i = 0; i < rows; ++i) {
+        for (index_t j = 0; j < width; ++j) wrong += sums(i, j) == value(5, i, j) ? 0 : 1;
+      }
+      CHECK(wrong == 0);
+      CHECK(std::count(memory.begin(), memory.end(), -1.0) == static_cast<index_t>(memory.size()) - rows * width);
+    };
+    comm.all_reduce(from, to).wait();
+    check(out, to, cols);
+    std::fill(out.begin(), out.end(), -1.0);
+    std::vector<Block> blocks(3, Block{{0, rows}, {0, 0}});
+    blocks[0].cols.end = cols - 2;
+    blocks[1].cols = {cols - 2, cols - 1};
+    blocks[2].cols = {cols - 1, cols};
+    const View<double> own(out.data() + 3, rows, blocks[static_cast<std::size_t>(comm.rank())].cols.size(), ld);
+    comm.reduce_scatter(from, own, blocks).wait();
+    if (comm.rank() == 0) check(out, own, cols - 2);
+    comm.all_reduce(from, from).wait();
+    check(in, from, cols);
+  });
+}
+
 TEST_CASE("A NaN survives a maximum whichever rank it comes from") {
   launch_threads(3, [](ThreadComm& comm) {
     for (int r = 0; r < 3; ++r) {

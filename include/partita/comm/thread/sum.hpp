@@ -3,7 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "partita/base/error.hpp"
 #include "partita/base/scalar.hpp"
@@ -60,6 +65,37 @@ void combine(T* __restrict into, const T* __restrict from, index_t n, [[maybe_un
   for (index_t i = 0; i < n; ++i) into[i] = static_cast<T>(into[i] + from[i]);
 }
 
+/// A rank that reads more than this in one reduction leaves little of the result in cache: it is written past the
+/// cache, which spares the reading of what it replaces.
+inline constexpr std::size_t streamed_bytes = std::size_t{8} << 20;
+
+/// Copies past the caches where the processor can. Peers may read it after end_of_streams().
+template <class T>
+void stream_out(const T* from, index_t count, T* to) noexcept {
+#if defined(__SSE2__)
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+  const auto* in = reinterpret_cast<const std::byte*>(from);
+  auto* out = reinterpret_cast<std::byte*>(to);
+  const std::size_t head = std::min(bytes, (64 - reinterpret_cast<std::uintptr_t>(out) % 64) % 64);
+  std::memcpy(out, in, head);
+  std::size_t done = head;
+  for (; done + 64 <= bytes; done += 64) {  // whole lines
+    for (std::size_t i = 0; i < 64; i += 16) {
+      const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + done + i));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(out + done + i), x);
+    }
+  }
+  std::memcpy(out + done, in + done, bytes - done);
+#else
+  std::copy_n(from, count, to);
+#endif
+}
+inline void end_of_streams() noexcept {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
 /// For the elements `range` of a rectangle, in row-major order:
 ///   output(0 … outputs-1) = [output(0) +] contribution(0) + contribution(1) + … + contribution(contributions-1).
 /// All is read before anything of the same elements is written, so outputs may be contributions.
@@ -69,11 +105,15 @@ void combine_range(Range range, ReduceOp op, Into into, int contributions, Contr
   constexpr index_t tile_size = 16384 / static_cast<index_t>(sizeof(T));
   alignas(64) std::byte memory[16384];
   T* tile = reinterpret_cast<T*>(memory);
+  const auto read = static_cast<std::size_t>(range.size() * contributions) * sizeof(T);
+  const bool streams = into == Into::overwrite && read > streamed_bytes;
   for (index_t begin = range.begin; begin < range.end; begin += tile_size) {
     const index_t n = std::min(tile_size, range.end - begin);
     const auto load = [tile](const T* from, index_t at, index_t count) { std::copy_n(from, count, tile + at); };
     const auto add = [tile, op](const T* from, index_t at, index_t count) { combine(tile + at, from, count, op); };
-    const auto store = [tile](T* to, index_t at, index_t count) { std::copy_n(tile + at, count, to); };
+    const auto store = [tile, streams](T* to, index_t at, index_t count) {
+      streams ? stream_out(tile + at, count, to) : static_cast<void>(std::copy_n(tile + at, count, to));
+    };
     int next = 0;
     if (into == Into::accumulate) {
       for_each_run(View<const T>(output(0)), begin, n, load);
@@ -83,6 +123,7 @@ void combine_range(Range range, ReduceOp op, Into into, int contributions, Contr
     for (; next < contributions; ++next) for_each_run(View<const T>(contribution(next)), begin, n, add);
     for (int o = 0; o < outputs; ++o) for_each_run(View<T>(output(o)), begin, n, store);
   }
+  if (streams) end_of_streams();
 }
 
 /// Whether the type knows the operation: sums for all that can be summed, the maximum where there is an order.
