@@ -49,6 +49,15 @@ struct Verdict {
 
 namespace detail {
 
+/// What the local products of a policy reach by themselves, where they were run.
+[[nodiscard]] inline std::optional<Estimate> bare_efficiency(const Records& records, const std::string& key,
+                                                             const std::string& policy) {
+  for (const Series& series : records.of(key)) {
+    if (series.role == "bare" && series.name == policy) return estimate_median(efficiencies(series));
+  }
+  return std::nullopt;
+}
+
 inline void judge_efficiencies(const Records& records, std::vector<Verdict>& verdicts) {
   for (const Cell& cell : all_cells()) {
     const std::string key = cell_key(cell);
@@ -58,13 +67,12 @@ inline void judge_efficiencies(const Records& records, std::vector<Verdict>& ver
     }
     if (const Series* ours = records.find(key, "ours"); ours != nullptr && goal != no_goal) {
       verdicts.push_back({key, "efficiency", estimate_median(efficiencies(*ours)), goal});
-      if (const Series* bare = records.find(key, "bare"); bare != nullptr) {
-        verdicts.back().bare = estimate_median(efficiencies(*bare));
-      }
+      verdicts.back().bare = bare_efficiency(records, key, ours->name);
     }
     for (const Series& series : records.of(key)) {
       if (series.role != "worst") continue;
       verdicts.push_back({key + " " + series.name, "efficiency", estimate_median(efficiencies(series)), worst_goal});
+      verdicts.back().bare = bare_efficiency(records, key, series.name);
     }
     if (const Series* native = records.find(key, "ours"); native != nullptr) {
       if (const Series* columns = records.find(key, "from columns"); columns != nullptr) {

@@ -136,8 +136,9 @@ bool run_cell(Team& team, AllCores& cores, RankContext<Comm>& context, const Cel
               RecordWriter& records, const Peers& peers) {
   const auto run = [&]<class T>(T) {
     std::vector<Entry> entries = own_entries<T>(context, cell, every);
-    if (cell.kind == Kind::threads) {
-      entries.front().bare = [&](std::unique_ptr<Work> product) {
+    for (Entry& entry : entries) {
+      if (cell.kind != Kind::threads || (entry.role != "ours" && entry.role != "worst")) continue;
+      entry.bare = [&](std::unique_ptr<Work> product) {
         return std::make_unique<BareProducts>(team, cores.count(), std::move(product));
       };
     }
