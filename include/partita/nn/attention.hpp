@@ -105,11 +105,13 @@ class SelfAttention {
   template <class F>
   void forward_steps(const Place& place, const Extent2D& x, F&& f) const {
     enter_.forward_steps(place, x, f);
+    for (int product = 0; product < 2; ++product) f(head_products(place, x));  // scores, values
     leave_.forward_steps(place, heads_extent(x), f);
   }
   template <class F>
   void backward_steps(const Place& place, const Extent2D& x, F&& f) const {
     leave_.backward_steps(place, heads_extent(x), f);
+    for (int product = 0; product < 5; ++product) f(head_products(place, x));  // scores once more, and four gradients
     enter_.backward_steps(place, x, f);
   }
   [[nodiscard]] Extent2D output_extent(const Extent2D& x) const { return leave_.output_extent(heads_extent(x)); }
@@ -164,6 +166,15 @@ class SelfAttention {
   [[nodiscard]] index_t inner_features() const { return options_.heads * options_.head_width; }
   [[nodiscard]] Extent2D heads_extent(const Extent2D& x) const {
     return {{x.shape.rows, inner_features()}, {x.units.rows, options_.head_width}};
+  }
+  /// One product of every head and sequence that the rank at `place` holds, as if no token were masked.
+  [[nodiscard]] Step head_products(const Place& place, const Extent2D& x) const {
+    const Extent2D heads = heads_extent(x);
+    const Block block = block_of(Inner::layout, heads.shape, heads.units, place.extents, place.coordinates);
+    Step step;  // of kind gemm
+    step.block = {{0, block.size() / options_.head_width}, {0, sequence_of(x)}};
+    step.k = {0, options_.head_width};
+    return step;
   }
   /// Zeros in the type of sums, with the rows of the query-key-value activation.
   [[nodiscard]] DistTensor<A, Inner, Ctx> inner_tensor(index_t cols, index_t unit) const {

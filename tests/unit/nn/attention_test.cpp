@@ -165,6 +165,19 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("attention: the schedule counts the products of the heads") {
+  on_ranks(1, [](ThreadContext& context) {
+    const auto grid = make_grid<TpGrid<>>(context, 1);
+    const SelfAttention<double, ColumnRow<>, ThreadContext> layer(grid, "flops", 6, {.heads = 3, .sequence = 5});
+    const Place place = place_of(grid.ranks());
+    const Extent2D x{{20, 6}, {}};
+    const index_t linear = 2 * 20 * 6 * (18 + 6);
+    const index_t head_product = 2 * 5 * 5 * 2 * 3 * 4;  // 5 tokens by 5, width 2, 3 heads, 4 sequences
+    CHECK(count_of(forward_schedule(layer, place, x)).flops == linear + 2 * head_product);
+    CHECK(count_of(backward_schedule(layer, place, x)).flops == 2 * linear + 5 * head_product);
+  });
+}
+
 TEST_CASE("attention: what does not fit is a typed error on all ranks") {
   on_ranks(4, [](ThreadContext& context) {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);

@@ -142,6 +142,10 @@ void check_recompute(const Handle& grid, const BlockCase& c) {
   std::size_t next = 0;
   again.for_each_parameter(
       [&](auto& parameter) { CHECK(compare_exact(whole(parameter.gradient()), gradients.at(next++)) == ""); });
+  auto x = distributed<double, typename S::Stream>(grid, c.x, units);
+  const auto y = again.forward(std::move(x), c.pass);
+  CHECK_THROWS_AS((void)again.inner().backward(y), ArgumentError);  // which keeps nothing
+  again.forget();
   CHECK_THROWS_AS((void)again.backward(distributed<double, typename S::Stream>(grid, c.dy, units)), ArgumentError);
 }
 
