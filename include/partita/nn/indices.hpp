@@ -32,4 +32,20 @@ void check_indices(const DistTensor<std::int64_t, P, Ctx>& indices, index_t limi
   agree_or_throw<ArgumentError>(indices.context().comm(), objection);
 }
 
+/// Throws on all ranks where targets do not go with logits [M, V]: ShapeError where they are not [M, 1], UnitError
+/// where they are cut elsewhere, ArgumentError where one is neither in [0, V) nor `ignored`.
+template <class T, class P, class Q, class Ctx>
+void check_targets(const DistTensor<T, P, Ctx>& logits, const DistTensor<std::int64_t, Q, Ctx>& targets,
+                   std::int64_t ignored, const std::string& subject) {
+  if (targets.shape() != Shape{logits.shape().rows, 1}) {
+    throw ShapeError("ShapeError: " + subject + " of logits of " + to_string(logits.shape()) +
+                     " takes one target for each row, got " + to_string(targets.shape()));
+  }
+  if (targets.units().rows != logits.units().rows) {
+    throw UnitError("UnitError: " + subject + " of logits with a row unit of " + std::to_string(logits.units().rows) +
+                    ", and targets with one of " + std::to_string(targets.units().rows));
+  }
+  check_indices(targets, logits.shape().cols, ignored, subject);
+}
+
 }  // namespace partita::detail
