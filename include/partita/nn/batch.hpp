@@ -30,9 +30,10 @@ constexpr bool cuts_further(const Layout& whole, const Layout& cut) {
   return cut.partial.empty() && cut.rows.starts_with(whole.rows) && cut.cols == whole.cols &&
          (whole.partial.empty() || whole.partial == cut.rows.without(whole.rows).sorted());
 }
-template <class From, class To, bool Exists>
-inline constexpr bool batch_moves =
-    batch_operation_exists<spell_t<from_partition, From>, spell_t<to_partition, To>, Exists>;
+template <class P>
+using from_t = spell_t<from_partition, P>;
+template <class P>
+using to_t = spell_t<to_partition, P>;
 
 template <class Cut, class Whole>
 constexpr Step batch_step(StepKind kind, const Place& place, const Extent2D& matrix) {
@@ -51,8 +52,8 @@ auto same_matrix(const DistTensor<T, P, Ctx>& x) {
 /// (Depth, Row). Communicates: one agreement, and nothing else. Backward: gather_batch.
 template <class Target, class T, class P, class Ctx>
 [[nodiscard]] DistTensor<T, Target, Ctx> split_batch(const DistTensor<T, P, Ctx>& x) {
-  static_assert(detail::batch_moves < P, Target,
-                detail::cuts_further(P::layout, Target::layout) && P::layout.partial.empty() >,
+  constexpr bool exists = detail::cuts_further(P::layout, Target::layout) && P::layout.partial.empty();
+  static_assert(batch_operation_exists<detail::from_t<P>, detail::to_t<Target>, exists>,
                 "split_batch(): the target is the tensor's partition with further axes over its rows");
   auto out = detail::same_matrix<Target>(x);
   const Range rows = out.block().rows.relative_to(x.block().rows.begin);
@@ -65,8 +66,8 @@ template <class Target, class T, class P, class Ctx>
 /// read by each rank for itself; split_batch, where all ranks have its whole gradient.
 template <class Target, class T, class P, class Ctx>
 [[nodiscard]] DistTensor<T, Target, Ctx> gather_batch(const DistTensor<T, P, Ctx>& x) {
-  static_assert(detail::batch_moves < P, Target,
-                detail::cuts_further(Target::layout, P::layout) && Target::layout.partial.empty() >,
+  constexpr bool exists = detail::cuts_further(Target::layout, P::layout) && Target::layout.partial.empty();
+  static_assert(batch_operation_exists<detail::from_t<P>, detail::to_t<Target>, exists>,
                 "gather_batch(): the target is the tensor's partition without the last axes over its rows");
   auto out = detail::same_matrix<Target>(x);
   auto& grid = x.grid().ranks();
@@ -80,10 +81,10 @@ template <class Target, class T, class P, class Ctx>
 /// Communicates: one agreement, and one reduce_scatter of rows. Backward: gather_batch.
 template <class Target, class T, class P, class Ctx>
 [[nodiscard]] DistTensor<T, Target, Ctx> reduce_scatter_batch(const DistTensor<T, P, Ctx>& pending) {
+  constexpr bool exists = detail::cuts_further(P::layout, Target::layout) &&
+                          P::layout.partial == Target::layout.rows.without(P::layout.rows).sorted();
   static_assert(
-      detail::batch_moves < P, Target,
-      detail::cuts_further(P::layout, Target::layout) &&
-          P::layout.partial == Target::layout.rows.without(P::layout.rows).sorted() >,
+      batch_operation_exists<detail::from_t<P>, detail::to_t<Target>, exists>,
       "reduce_scatter_batch(): the target is the tensor's partition with the axes of its sum appended to its rows'");
   auto out = detail::same_matrix<Target>(pending);
   auto& grid = pending.grid().ranks();
