@@ -27,6 +27,7 @@ TEST_CASE("L08: a replicated parameter counts once in the norm, a cut one with a
       CHECK(whole.gradient().local()(0, 0) == 12);
       CHECK(clip_gradients(refs, 6.5) == 13);
       CHECK(whole.gradient().local()(0, 0) == 6);
+      CHECK(clip_gradients(refs, 100) == 6.5);
       CHECK(gradient_norm(refs) == 6.5);
       for (const double bad : {0.0, -1.0, std::nan("")}) CHECK_THROWS_AS(clip_gradients(refs, bad), ArgumentError);
     });
@@ -36,7 +37,7 @@ TEST_CASE("L08: a replicated parameter counts once in the norm, a cut one with a
 TEST_CASE("gradient norm: that of the global gradients, one message's worth, the same bits on all ranks") {
   for_strategies([](const auto& grid, auto strategy) {
     CAPTURE(strategy_text(grid, strategy));
-    auto model = two_layers<float>(grid, strategy, {.tokens = 3, .in = 70, .hidden = 5, .out = 2});
+    auto model = two_layers<float>(grid, strategy, {.tokens = 3, .in = 600, .hidden = 5, .out = 2});
     double squares = 0;
     std::uint64_t seed = 10;
     model.for_each_parameter([&](auto& parameter) {
