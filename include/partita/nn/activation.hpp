@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "partita/tensor/dist_tensor.hpp"
 
@@ -40,6 +40,8 @@ class Activation {
 struct Pass {
   bool training = true;
   std::uint64_t step = 0;
+  /// How many tokens of each sequence of the batch are meant, in order; those behind are padding. Empty: all are.
+  std::vector<index_t> lengths{};
 };
 
 }  // namespace partita

@@ -120,8 +120,7 @@ class Sequential<First, Next, Rest...> {
       return rest_.forward(first_.forward(std::move(x), pass), pass);
     }
   }
-  template <class Gradient>
-  [[nodiscard]] auto backward(const Gradient& dy) {
+  [[nodiscard]] auto backward(const Activation<value_type, output, context_type>& dy) {
     if constexpr (layers_meet<detail::feed_of<First, Next>>) return first_.backward(rest_.backward(dy));
   }
   void forget() {

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "partita/comm/concepts.hpp"
 #include "partita/grid/process_grid.hpp"
@@ -55,6 +56,26 @@ template <class T, class P, class Ctx>
   return all_reduce_step(place, axes, Block{{0, 1}, {0, count}});
 }
 
+/// Between the rows that each rank holds of a matrix laid out by `layout` and those that the ranks along the last
+/// `axes` axes over its rows hold together: an all_gather, or the reduce_scatter of a sum that is pending over them.
+[[nodiscard]] constexpr Step rows_step(StepKind kind, const Place& place, const Layout& layout, int axes,
+                                       const Extent2D& matrix) {
+  const AxisList kept = layout.rows.slice(0, layout.rows.size() - axes);
+  const Dimension rows{matrix.shape.rows, matrix.units.rows};
+  Step step;
+  step.kind = kind;
+  step.parts.over_rows = true;
+  step.parts.axes = layout.rows.slice(kept.size(), layout.rows.size());
+  step.parts.extents = place.extents;
+  step.parts.dimension = rows;
+  step.parts.units = nested_units(rows.units(), kept, place.extents, place.coordinates);
+  step.axes = step.parts.axes.sorted();
+  step.ranks = group_size(step.axes, place.extents);
+  step.self = index_along(step.axes, place.extents, place.coordinates);
+  step.block = block_of({kept, layout.cols, {}}, matrix.shape, matrix.units, place.extents, place.coordinates);
+  return step;
+}
+
 /// Along no axes a step is none: nothing moves, and nothing is counted or run.
 template <class F>
 constexpr void visit_step(const Step& step, F&& f) {
@@ -66,6 +87,36 @@ template <class T, class Ctx>
 void all_reduce_along(ProcessGrid<Ctx>& grid, const AxisList& axes, View<T> data, ReduceOp op = ReduceOp::sum) {
   if (axes.empty() || group_size(axes, grid.extents()) == 1) return;
   grid.comm(axes).all_reduce(View<const T>(data), data, op).wait();
+}
+
+namespace detail {
+
+/// The part of each rank of a step's group, in the coordinates of the step's block.
+inline std::vector<Block> parts_of(const Step& step) {
+  std::vector<Block> blocks;
+  for (int rank = 0; rank < step.ranks; ++rank) {
+    const Block part = step.parts.block_of(rank, step.block);
+    blocks.push_back({part.rows.relative_to(step.block.rows.begin), part.cols.relative_to(step.block.cols.begin)});
+  }
+  return blocks;
+}
+
+}  // namespace detail
+
+/// out = the rows that the ranks of the step's group hold together, as rows_step(all_gather) prices it.
+template <class T, class Ctx>
+void gather_rows_along(ProcessGrid<Ctx>& grid, const Step& step, View<const T> in, View<T> out) {
+  if (step.ranks == 1) return grid.context().backend().copy(in, out);
+  const std::vector<Block> blocks = detail::parts_of(step);
+  grid.comm(step.axes).all_gather(in, out, std::span<const Block>(blocks)).wait();
+}
+
+/// out = this rank's rows of the sum over the step's group, as rows_step(reduce_scatter) prices it.
+template <class T, class Ctx>
+void scatter_rows_along(ProcessGrid<Ctx>& grid, const Step& step, View<const T> in, View<T> out) {
+  if (step.ranks == 1) return grid.context().backend().copy(in, out);
+  const std::vector<Block> blocks = detail::parts_of(step);
+  grid.comm(step.axes).reduce_scatter(in, out, std::span<const Block>(blocks)).wait();
 }
 
 namespace detail {

@@ -13,8 +13,8 @@ enum class StepKind { broadcast, gemm, reduce, all_reduce, reduce_scatter, all_g
 /// The matrices of C = A·B.
 enum class Operand { a, b, c };
 
-/// What each rank of a group holds of one dimension in an all_gather or a reduce_scatter: either the balanced cut of
-/// `units`, or (even_width > 0) slices of equal width at equal distances, in the order of `axes`.
+/// What each rank of a group holds of one dimension in an all_gather or a reduce_scatter: either the nested cut of
+/// `units` along `axes`, or (even_width > 0) slices of equal width at equal distances, in the order of `axes`.
 struct Parts {
   bool over_rows = false;
   AxisList axes;  // in the order in which they cut
@@ -32,12 +32,11 @@ struct Parts {
   }
   /// The part of the group's rank, in global elements.
   [[nodiscard]] constexpr Range of(int rank) const {
-    const int position = position_of(rank);
     if (even_width > 0) {
-      const index_t begin = even_begin + position * even_stride;
+      const index_t begin = even_begin + position_of(rank) * even_stride;
       return {begin, begin + even_width};
     }
-    return dimension.elements(balanced_part(units, count(), position));
+    return dimension.elements(nested_units(units, axes, extents, coordinates_along(axes.sorted(), extents, rank)));
   }
   /// The rectangle of a part whose other dimension is that of `whole`.
   [[nodiscard]] constexpr Block block_of(int rank, Block whole) const {

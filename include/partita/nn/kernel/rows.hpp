@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local work with a row of parameters: added to every row of a block, and the sum of a block's rows.
+// Local work with one row and the rows of a block: added to each, written to each, and their sum.
 #pragma once
 
 #include "partita/base/scalar.hpp"
@@ -18,6 +18,18 @@ struct AddRow {
     for (index_t j = 0; j < out.cols; ++j) {
       out(i, j) = static_cast<T>(static_cast<A>(out(i, j)) + static_cast<A>(row(0, j)));
     }
+  }
+};
+
+/// out[i, :] = factor·row. Index: the row i.
+template <class T>
+struct SpreadRow {
+  View<const accumulate_t<T>> row;  // 1×n
+  accumulate_t<T> factor;
+  View<T> out;
+
+  constexpr void operator()(index_t i) const {
+    for (index_t j = 0; j < out.cols; ++j) out(i, j) = static_cast<T>(factor * row(0, j));
   }
 };
 
