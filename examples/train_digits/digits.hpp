@@ -109,9 +109,10 @@ class Batches {
   }
 
  private:
+  /// 0 three times of four, else any of -shift … shift.
   [[nodiscard]] index_t moved(index_t step, index_t i, std::uint32_t lane) const {
-    const double unit = random_unit(seed_ + 1, step, i, lane);
-    return static_cast<index_t>(unit * (2 * shift_ + 1)) - shift_;
+    const double unit = 4 * random_unit(seed_ + 1, step, i, lane);
+    return unit < 1 ? static_cast<index_t>(unit * (2 * shift_ + 1)) - shift_ : 0;
   }
 
   std::vector<index_t> order_;

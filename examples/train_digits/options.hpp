@@ -132,6 +132,9 @@ inline Options parse_options(CLI::App& app, int argc, char** argv, int processes
     constexpr double training_images = 1438;
     s.steps = std::max<index_t>(1, static_cast<index_t>(epochs * training_images / static_cast<double>(s.batch)));
   }
+  if (s.type == "bf16" && options.comm == "mpi") {
+    throw UsageError("--type bf16 is for ranks that are threads: give --type float or double with --comm mpi");
+  }
   s.extents = extents_of(s.policy, grid);
   return options;
 }

@@ -1,21 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# train_digits_test.sh SECTION PROGRAM DIRECTORY: the program train_digits from end to end; files go to DIRECTORY.
+# train_digits_test.sh SECTION PROGRAM DIRECTORY [MPIRUN...]: the program train_digits from end to end; files go to DIRECTORY.
 #   policies  in double, 200 losses of every policy are those of the serial run to 1e-10
 #   files     the table, the picture, the accuracy that is printed, and progress
 #   usage     what is refused, and with which text
+#   mpi       the same losses where ranks are processes, which MPIRUN starts
 set -u
 section=$1 program=$2 directory=$3
+shift 3
+mpirun=("$@")
 rm -rf "$directory" && mkdir -p "$directory" && cd "$directory" || exit 1
 failures=0
 fail() { echo "FAILED: $*" >&2; failures=$((failures + 1)); }
 
-# same_losses A B: two tables have the same steps, and losses that agree to 1e-10.
+# same_losses A B STEPS: two tables have so many steps, and losses that agree to 1e-10.
 same_losses() {
-  paste -d, "$1" "$2" | awk -F, 'NR == 1 { half = NF / 2; next }
+  paste -d, "$1" "$2" | awk -F, -v steps="$3" 'NR == 1 { half = NF / 2; next }
     { d = $2 - $(half + 2); if (d < 0) d = -d
       if ($1 != $(half + 1) || !(d <= 1e-10 * $2)) { print "step " $1 ": " $2 " and " $(half + 2); bad = 1 } }
-    END { exit bad || NR != 201 }'
+    END { exit bad || NR != steps + 1 }'
 }
 
 # refused TEXT ARGUMENTS...: status 2, one line on the standard error, and the text in it.
@@ -36,7 +39,7 @@ case $section in
     while read -r name options; do
       # shellcheck disable=SC2086
       train "$name" $options
-      same_losses serial.csv "$name.csv" || fail "the losses of $name are not the serial ones"
+      same_losses serial.csv "$name.csv" 200 || fail "the losses of $name are not the serial ones"
     done <<'POLICIES'
 column-row2 --policy column-row --ranks 2
 column-row4 --policy column-row --ranks 4
@@ -73,6 +76,26 @@ POLICIES
     refused "not in range" --batch 0
     "$program" --help >out.txt || fail "status of --help"
     grep -q -- '--policy' out.txt || fail "--help does not tell of --policy"
+    ;;
+  mpi)
+    "$program" --quiet --type double --steps 30 --batch 10 --csv serial.csv || fail "serial"
+    start() { timeout -k 5 100 "${mpirun[@]}" --quiet -n "$1" "$program" --comm mpi --quiet "${@:2}" >out.txt 2>err.txt; }
+    while read -r ranks policy; do
+      start "$ranks" --policy "$policy" --type double --steps 30 --batch 10 --csv mpi.csv || fail "$policy: $(cat err.txt)"
+      same_losses serial.csv mpi.csv 30 || fail "the losses of $policy on $ranks processes are not the serial ones"
+      [ "$(grep -c accuracy out.txt)" -eq 1 ] || fail "not one rank prints: $(cat out.txt)"
+    done <<'POLICIES'
+3 column-row
+2 sequence
+4 summa2d
+8 summa25d
+POLICIES
+    start 4 --policy summa25d --q 2 --d 2
+    grep -q '8 ranks are asked for, and MPI has 4 processes' err.txt || fail "a grid that does not fit: $(cat err.txt)"
+    start 2 --policy sequence --type bf16
+    grep -q 'bf16 is for ranks that are threads' err.txt || fail "bf16 among processes: $(cat err.txt)"
+    timeout 60 "${mpirun[@]}" --quiet -n 2 "$program" --steps 1 >out.txt 2>err.txt
+    grep -q 'give --comm mpi, or start it without mpirun' err.txt || fail "threads under mpirun: $(cat err.txt)"
     ;;
   *) fail "no section $section" ;;
 esac
