@@ -68,7 +68,9 @@ class GradientSums final : private GradientListener {
     }
     for (Bucket& bucket : buckets_) {
       bucket.request.wait();
-      for (const Part& part : bucket.parts) backend().copy(View<const Sum>(part.summed), part.gradient);
+      for (const Part& part : bucket.parts) {
+        if (!part.in_place()) backend().copy(View<const Sum>(part.summed), part.gradient);
+      }
       bucket.begun = false;
       bucket.missing = static_cast<int>(bucket.parts.size());
     }
@@ -98,7 +100,9 @@ class GradientSums final : private GradientListener {
   struct Part {
     std::size_t parameter = 0;
     View<Sum> gradient;
-    View<Sum> summed;  // in the bucket's memory
+    View<Sum> summed;  // in the bucket's memory, or the gradient itself
+
+    [[nodiscard]] bool in_place() const noexcept { return summed.data == gradient.data; }
   };
   struct Bucket {
     AxisList axes;
@@ -199,7 +203,7 @@ class GradientSums final : private GradientListener {
       under_way_.pop_front();
     }
     for (const Part& part : bucket.parts) {
-      if (part.summed.data != part.gradient.data) backend().copy(View<const Sum>(part.gradient), part.summed);
+      if (!part.in_place()) backend().copy(View<const Sum>(part.gradient), part.summed);
     }
     auto& comm = parameters_[bucket.parts.front().parameter].grid->comm(bucket.axes);
     bucket.request = comm.all_reduce(View<const Sum>(bucket.all), bucket.all, ReduceOp::sum);
