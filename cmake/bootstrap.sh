@@ -104,7 +104,7 @@ case $1 in
     # The compiler by name: another MPI may be installed too, and be the default.
     cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DPARTITA_BUILD_TESTS=OFF -DPARTITA_BUILD_EXAMPLES=ON \
       -DPARTITA_MPI=ON -DMPI_CXX_COMPILER=mpicxx.openmpi -DPARTITA_BLAS=ON -DBLA_VENDOR=OpenBLAS
-    cmake --build build/demo --target partita-matmul partita-demo
+    cmake --build build/demo --target partita-matmul partita-demo train_digits
     program=$(find build/demo -name partita-demo -type f -perm -u+x | head -n 1)
     [ -n "$program" ] || die "the build has left no program partita-demo under build/demo"
     run=(mpirun.openmpi -n 8 --oversubscribe --bind-to none)
@@ -114,6 +114,8 @@ case $1 in
     demo_of "$program" examples/data
     echo
     demo_of "${run[@]}" "$program" examples/data
+    echo
+    build/demo/train_digits --policy summa25d --ranks 8 --csv build/demo/digits.csv --picture build/demo/digits.svg
     ;;
   test)
     exec cmake/run_tests.sh

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <variant>
 
+#include "grid_options.hpp"
 #include "partita/partition/policies.hpp"
 
 namespace matmul_files {
@@ -29,9 +30,6 @@ using AnyPolicy = std::variant<Policy<Replicated<>, Replicated<>>,    //
                                Policy<Summa25D<>, Summa25DWeight<>>,  //
                                Policy<SplitKLeft<>, SplitKRight<>>,   //
                                WeightGradient, WeightGradientTransposed>;
-
-/// The shape of a policy's grid, which decides the options that describe it.
-enum class GridKind { line, rectangle, layers };
 
 struct PolicyName {
   std::string_view name;

@@ -60,7 +60,7 @@ class CrossEntropy {
     for_each_index(backend, x.rows, kernel::RowMaximum<T>{x, maximum});
     all_reduce_along(grid, Logits::layout.cols, maximum, ReduceOp::max);
     const index_t first = logits->block().cols.begin;
-    for_each_index(backend, x.rows, kernel::RowSums<T>{x, targets->local(), maximum, first, sums});
+    for_each_index(backend, x.rows, kernel::ExponentialSums<T>{x, targets->local(), maximum, first, sums});
     all_reduce_along(grid, Logits::layout.cols, sums);
     const View<double> totals = totals_.local();
     for_each_index(backend, 1,

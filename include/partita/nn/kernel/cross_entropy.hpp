@@ -32,7 +32,7 @@ struct RowMaximum {
 /// the target's, zero where it lies elsewhere, and, where there is a third row, sums(2, i) = Σ. A row whose maximum is
 /// minus infinity is taken as it is. Index: the row.
 template <class T>
-struct RowSums {
+struct ExponentialSums {
   using A = accumulate_t<T>;
   View<const T> logits;
   View<const std::int64_t> targets;  // m×1
