@@ -20,24 +20,24 @@ T read(const T* data, std::int64_t i, std::int64_t j, std::int64_t ld, cublasOpe
 
 template <class T>
 cublasStatus_t geam(const char* name, cudaDataType type, cublasHandle_t handle, cublasOperation_t op_a,
-                    cublasOperation_t op_b, int rows, int cols, const void* alpha_, const void* a_, int lda,
-                    const void* beta_, const void* b_, int ldb, void* c_, int ldc) {
+                    cublasOperation_t op_b, std::int64_t rows, std::int64_t cols, const void* alpha_, const void* a_,
+                    std::int64_t lda, const void* beta_, const void* b_, std::int64_t ldb, void* c_, std::int64_t ldc) {
   return enter<cublasStatus_t>(name, [&](Machine& m, Lock&) {
     if (!usable(m, handle, name)) return CUBLAS_STATUS_NOT_INITIALIZED;
     Operation op;
     op.name = name;
     op.stream = m.stream_of(handle->stream, name);
     if (op.stream == nullptr) return CUBLAS_STATUS_EXECUTION_FAILED;
-    const int least_a = std::max(1, op_a == CUBLAS_OP_N ? rows : cols);
-    const int least_b = std::max(1, op_b == CUBLAS_OP_N ? rows : cols);
-    if (rows < 0 || cols < 0 || lda < least_a || ldb < least_b || ldc < std::max(1, rows)) {
+    const std::int64_t least_a = std::max<std::int64_t>(1, op_a == CUBLAS_OP_N ? rows : cols);
+    const std::int64_t least_b = std::max<std::int64_t>(1, op_b == CUBLAS_OP_N ? rows : cols);
+    if (rows < 0 || cols < 0 || lda < least_a || ldb < least_b || ldc < std::max<std::int64_t>(1, rows)) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }
     if (rows == 0 || cols == 0) return CUBLAS_STATUS_SUCCESS;
     const T alpha = *static_cast<const T*>(alpha_);
     const T beta = *static_cast<const T*>(beta_);
     const Rectangle out = stored(c_, type, rows, cols, ldc);
-    const auto declare = [&](T factor, const void* data, int ld, cublasOperation_t how) {
+    const auto declare = [&](T factor, const void* data, std::int64_t ld, cublasOperation_t how) {
       if (factor == T(0)) return true;
       const Rectangle r = how == CUBLAS_OP_N ? stored(data, type, rows, cols, ld) : stored(data, type, cols, rows, ld);
       op.accesses.push_back(reads(r));
@@ -99,4 +99,31 @@ cublasStatus_t cublasZgeam(cublasHandle_t handle, cublasOperation_t op_a, cublas
                            const cuDoubleComplex* b, int ldb, cuDoubleComplex* c, int ldc) {
   return geam<std::complex<double>>("cublasZgeam", CUDA_C_64F, handle, op_a, op_b, m, n, alpha, a, lda, beta, b, ldb, c,
                                     ldc);
+}
+
+cublasStatus_t cublasSgeam_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
+                              int64_t n, const float* alpha, const float* a, int64_t lda, const float* beta,
+                              const float* b, int64_t ldb, float* c, int64_t ldc) {
+  return geam<float>("cublasSgeam_64", CUDA_R_32F, handle, op_a, op_b, m, n, alpha, a, lda, beta, b, ldb, c, ldc);
+}
+
+cublasStatus_t cublasDgeam_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
+                              int64_t n, const double* alpha, const double* a, int64_t lda, const double* beta,
+                              const double* b, int64_t ldb, double* c, int64_t ldc) {
+  return geam<double>("cublasDgeam_64", CUDA_R_64F, handle, op_a, op_b, m, n, alpha, a, lda, beta, b, ldb, c, ldc);
+}
+
+cublasStatus_t cublasCgeam_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
+                              int64_t n, const cuComplex* alpha, const cuComplex* a, int64_t lda, const cuComplex* beta,
+                              const cuComplex* b, int64_t ldb, cuComplex* c, int64_t ldc) {
+  return geam<std::complex<float>>("cublasCgeam_64", CUDA_C_32F, handle, op_a, op_b, m, n, alpha, a, lda, beta, b, ldb,
+                                   c, ldc);
+}
+
+cublasStatus_t cublasZgeam_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
+                              int64_t n, const cuDoubleComplex* alpha, const cuDoubleComplex* a, int64_t lda,
+                              const cuDoubleComplex* beta, const cuDoubleComplex* b, int64_t ldb, cuDoubleComplex* c,
+                              int64_t ldc) {
+  return geam<std::complex<double>>("cublasZgeam_64", CUDA_C_64F, handle, op_a, op_b, m, n, alpha, a, lda, beta, b, ldb,
+                                    c, ldc);
 }

@@ -45,7 +45,7 @@ cublasStatus_t unknown(Machine& m, const char* who, int attribute) {
 using namespace partita::cuda_emulation;
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute, cudaDataType_t scale) {
-  LtProduct product;
+  LtProduct product{};
   product.compute = compute;
   product.scale = scale;
   return create(__func__, made, product);
@@ -86,7 +86,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cubla
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows, uint64_t cols,
                                           int64_t ld) {
-  LtLayout layout;
+  LtLayout layout{};
   layout.type = type;
   layout.rows = rows;
   layout.cols = cols;

@@ -116,13 +116,14 @@ bool quiescent(const ncclComm& comm);
 bool in_nccl_group();
 /// What ncclGroupEnd shall wait for.
 void await_at_group_end(std::function<ncclResult_t(Machine&, Lock&)> end);
-/// Waits until the communicator is made.
+/// Waits until the communicator is made, or cannot be.
 ncclResult_t await_made(Machine& m, Lock& lock, const std::shared_ptr<ncclComm>& comm);
 
 }  // namespace partita::cuda_emulation
 
 struct ncclComm {
-  std::shared_ptr<partita::cuda_emulation::NcclClique> clique;
+  std::shared_ptr<partita::cuda_emulation::NcclClique> clique;  // null until a split is complete
+  std::shared_ptr<partita::cuda_emulation::NcclClique> parent;  // of a split
   int rank = 0;
   int device = 0;
   bool blocking = true;

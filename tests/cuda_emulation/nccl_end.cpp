@@ -32,6 +32,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
     }
     if (!comm->deferred.empty()) launch_deferred(*comm);
     bool busy = comm->state == NcclState::making;
+    if (busy && comm->parent != nullptr && comm->parent->failure != ncclSuccess) comm->error = comm->parent->failure;
     if (comm->state == NcclState::finalizing) {
       demand_pending(m, *comm);
       busy = !finalized(*comm);

@@ -55,11 +55,23 @@ void complete(Machine& m, NcclClique& clique) {
   m.changed();
 }
 
+namespace {
+
+/// A split whose parent has failed will never be complete.
+ncclResult_t failure_of(const ncclComm& comm) {
+  if (comm.clique != nullptr && comm.clique->complete) return comm.clique->failure;
+  return comm.parent != nullptr ? comm.parent->failure : ncclSuccess;
+}
+
+}  // namespace
+
 ncclResult_t await_made(Machine& m, Lock& lock, const std::shared_ptr<ncclComm>& comm) {
-  m.await(lock, Who::host, [&] { return comm->clique != nullptr && comm->clique->complete; });
+  const auto made = [&] { return comm->clique != nullptr && comm->clique->complete; };
+  m.await(lock, Who::host, [&] { return made() || failure_of(*comm) != ncclSuccess; });
+  comm->polls_left = 0;
   if (m.broken) return ncclSystemError;
-  m.order.host().join(comm->clique->hosts);
-  return comm->clique->failure;
+  if (made()) m.order.host().join(comm->clique->hosts);
+  return failure_of(*comm);
 }
 
 ncclResult_t made_now_or_later(Machine& m, Lock& lock, const std::shared_ptr<ncclComm>& comm) {

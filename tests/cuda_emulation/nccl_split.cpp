@@ -74,6 +74,7 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int colour, int key, ncclComm_t* m
     std::shared_ptr<ncclComm> comm;
     if (colour != NCCL_SPLIT_NOCOLOR) {
       comm = new_comm(m, nullptr, 0, parent->device, config, parent.get());
+      comm->parent = clique;
       *made = comm.get();
     }
     split->arrivals.push_back({colour, key, parent->rank, comm});
@@ -82,6 +83,12 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int colour, int key, ncclComm_t* m
       nccl_world(m).splits.erase({clique.get(), index});
       make_all(m, *split, *clique);
     }
-    return comm == nullptr ? ncclSuccess : made_now_or_later(m, lock, comm);
+    if (comm == nullptr) return ncclSuccess;
+    const ncclResult_t result = made_now_or_later(m, lock, comm);
+    if (result != ncclSuccess && result != ncclInProgress && comm->state == NcclState::making) {
+      forget_comm(m, *comm);
+      *made = nullptr;
+    }
+    return result;
   });
 }
