@@ -9,6 +9,7 @@
 #include "partita/backend/cuda/gemm.hpp"
 #include "partita/backend/cuda/handles.hpp"
 #include "partita/backend/cuda/kernels.hpp"
+#include "partita/backend/cuda/linear.hpp"
 
 namespace partita {
 
@@ -47,6 +48,18 @@ class CudaBackend {
     } else {
       detail::cuda_gemm<T>(cublas_.get(), options_.tf32, alpha, a, b, out);
     }
+  }
+
+  /// out = activation(alpha·a·b + bias) in one pass, where bias is a row of out's width or empty. False, with nothing
+  /// done, where cublasLt has no algorithm for these blocks: then gemm() and element-wise work do it.
+  template <MatmulScalar T>
+    requires(!is_complex_v<T>)
+  [[nodiscard]] bool linear(accumulate_t<T> alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b,
+                            View<const T> bias, LinearActivation activation, View<T> out) {
+    if (out.empty()) return true;
+    if (a.cols() == 0) return false;
+    const auto handle = reinterpret_cast<cublasLtHandle_t>(cublas_.get());  // which is one of these too, as documented
+    return detail::lt_linear<T>(handle, stream(), options_.tf32, workspace_, alpha, a, b, bias, activation, out);
   }
 
   /// Either view may be host memory; memory that is not page-locked makes the call wait.
