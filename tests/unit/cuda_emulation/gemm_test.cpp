@@ -87,11 +87,11 @@ constexpr bool complex = std::is_same_v<T, std::complex<float>> || std::is_same_
 template <class T>
 std::vector<T> integers(std::size_t count, int seed) {
   std::vector<T> values(count);
-  int state = seed;
+  auto state = static_cast<unsigned>(seed);
   for (T& x : values) {
-    state = (state * 1103515 + 12345) & 0x7fffff;
-    const int real = state / 7 % 5 - 2;
-    const int imag = state / 101 % 3 - 1;
+    state = (state * 1103515U + 12345U) & 0x7fffffU;
+    const int real = static_cast<int>(state / 7 % 5) - 2;
+    const int imag = static_cast<int>(state / 101 % 3) - 1;
     x = narrow<T>(complex<T> ? Wide(real, imag) : Wide(real));
   }
   return values;
