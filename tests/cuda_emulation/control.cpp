@@ -37,7 +37,9 @@ void drop_wait(std::int64_t nth, int device) {
 Counters counters() {
   Machine& m = machine();
   const Lock lock(m.mutex);
-  return m.faults.counters;
+  Counters all = m.faults.counters;
+  all.clock_slots = static_cast<std::int64_t>(m.order.slots());
+  return all;
 }
 
 Live live() {

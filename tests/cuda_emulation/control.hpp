@@ -82,6 +82,7 @@ struct Counters {
   std::int64_t pageable_copies = 0;
   std::int64_t faults = 0;  // injected so far
   std::int64_t dropped_waits = 0;
+  std::int64_t clock_slots = 0;  // how long the clocks are: streams and host threads that are alive, and some more
 };
 [[nodiscard]] Counters counters();
 

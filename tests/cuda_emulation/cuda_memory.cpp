@@ -95,6 +95,7 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t handle) {
     const auto block = owned(m, data, Space::device, "cudaFreeAsync");
     if (block == nullptr) return cudaErrorInvalidValue;
     op.name = "cudaFreeAsync";
+    op.frees = true;
     op.accesses.push_back(whole(block, true));
     m.memory.retire(*block, "cudaFreeAsync on " + op.stream->label);
     op.work = [block](Lock&) { machine().memory.release(*block); };

@@ -166,7 +166,7 @@ void Machine::work(const std::shared_ptr<CUstream_st>& stream) {
     ++progress;
     changed();
   }
-  order.close_slot({stream->slot, stream->tick});
+  order.close_slot({stream->slot, stream->tick}, stream->touched);
   stream->tail = nullptr;  // which points back to the stream
   --running_;
   --workers_;

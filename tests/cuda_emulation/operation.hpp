@@ -48,6 +48,7 @@ struct Operation {
   std::vector<Access> accesses;
   std::function<void(Lock&)> work;  // on the stream's own thread; may release the lock while it moves bytes
   std::shared_ptr<Peers> peers;
+  bool frees = false;  // what it touches is gone when it is done
 
   // Progress.
   bool started = false;

@@ -15,11 +15,22 @@ struct HostThread {
   Clock clock;
   bool has_slot = false;
   Epoch now;
+
+  ~HostThread() {
+    if (!has_slot) return;
+    Machine& m = machine();
+    const Lock lock(m.mutex);
+    if (m.order.generation() == generation) m.order.close_slot(now, now.tick);
+  }
 };
 thread_local HostThread this_thread;
 
 HostThread& thread_of(std::uint64_t generation) {
-  if (this_thread.generation != generation) this_thread = {generation, {}, false, {}};
+  if (this_thread.generation != generation) {
+    this_thread.generation = generation;
+    this_thread.clock = {};
+    this_thread.has_slot = false;
+  }
   return this_thread;
 }
 
@@ -40,18 +51,18 @@ Epoch Order::host_epoch() {
   HostThread& thread = thread_of(generation_);
   if (!thread.has_slot) {
     thread.has_slot = true;
-    thread.now.slot = slots_++;
+    thread.now = open_slot();
   }
   ++thread.now.tick;
   thread.clock.set(thread.now);
   return thread.now;
 }
 
-/// A closed slot goes on only where the new stream's creator knows all of the old one's history.
+/// A closed slot goes on only where the new owner's thread knows all that the old one touched.
 Epoch Order::open_slot() {
   for (std::size_t i = 0; i < closed_.size(); ++i) {
-    if (!host().covers(closed_[i])) continue;
-    const Epoch slot = closed_[i];
+    const Epoch slot = closed_[i].last;
+    if (!host().covers({slot.slot, closed_[i].touched})) continue;
     closed_.erase(closed_.begin() + static_cast<std::ptrdiff_t>(i));
     return slot;
   }
@@ -96,6 +107,7 @@ void Order::begin(const std::shared_ptr<Operation>& operation) {
     const auto who = std::make_shared<const std::string>(op.name + " on " + stream.label);
     for (const Access& access : op.accesses) compare(access, op.start, *who);
     for (const Access& access : op.accesses) remember(access, op.start, end, who);
+    if (!op.frees) stream.touched = end.tick;
   }
   op.end = op.start;
   op.end.set(end);

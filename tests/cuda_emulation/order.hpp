@@ -34,9 +34,12 @@ class Order {
   void publish(const void* key) { published_[key].join(host()); }
   void observe(const void* key) { host().join(published_[key]); }
 
-  /// A clock slot for a new stream, and for one that ends.
+  /// A clock slot for a new stream or host thread, and for one that ends.
   Epoch open_slot();
-  void close_slot(Epoch last) { closed_.push_back(last); }
+  /// `touched` is the last tick that a footprint may still have.
+  void close_slot(Epoch last, std::uint64_t touched) { closed_.push_back({last, touched}); }
+  [[nodiscard]] std::size_t slots() const { return slots_; }
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
   void report(Finding kind, const std::string& text);
   [[nodiscard]] std::vector<Report> take_reports();
@@ -49,7 +52,11 @@ class Order {
   void remember(const Access& access, const Clock& clock, Epoch epoch, const std::shared_ptr<const std::string>& who);
 
   std::size_t slots_ = 0;
-  std::vector<Epoch> closed_;
+  struct Closed {
+    Epoch last;
+    std::uint64_t touched;
+  };
+  std::vector<Closed> closed_;
   std::map<const void*, Clock> published_;
   std::deque<std::shared_ptr<Operation>> ready_;  // whose predecessors' ends are known
   bool draining_ = false;

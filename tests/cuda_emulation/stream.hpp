@@ -15,6 +15,7 @@ struct CUstream_st {
   bool closing = false;
   std::size_t slot = 0;  // of the clocks
   std::uint64_t tick = 0;
+  std::uint64_t touched = 0;  // the tick of the last operation that touched memory which may still be there
   std::uint64_t number = 0;
   std::string label;
   std::deque<std::shared_ptr<partita::cuda_emulation::Operation>> queue;  // the head may be running

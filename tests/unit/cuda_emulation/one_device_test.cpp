@@ -41,7 +41,8 @@ struct Rank {
 ///
 ///   fill own buffer   after the sums of all peers in the round before (their done events)
 ///   sum all buffers   after the fills of all peers (their ready events)
-void sum_over_ranks(bool meets) {
+/// With something missing, kernels move nothing: the thread sanitizer would be right to complain.
+void sum_over_ranks(bool meets, bool whole) {
   std::array<std::unique_ptr<Rank>, ranks> all;
   for (auto& r : all) r = std::make_unique<Rank>();
   ok(cudaDeviceSynchronize());
@@ -55,7 +56,7 @@ void sum_over_ranks(bool meets) {
       }
       float* mine = bytes_of(own.buffer.data);
       REQUIRE(launch("fill", own.stream, {writes({own.buffer.data, own.buffer.bytes()})}, [=] {
-        for (std::size_t i = 0; i < count; ++i) mine[i] = static_cast<float>(self + 10 * round);
+        for (std::size_t i = 0; i < count && whole; ++i) mine[i] = static_cast<float>(self + 10 * round);
       }));
       ok(cudaEventRecord(own.ready, own.stream));
       if (meets) filled.wait();
@@ -68,7 +69,7 @@ void sum_over_ranks(bool meets) {
       }
       float* out = bytes_of(own.sum.data);
       REQUIRE(launch("sum", own.stream, touched, [=] {
-        for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t i = 0; i < count && whole; ++i) {
           out[i] = 0;
           for (const float* p : from) out[i] += p[i];
         }
@@ -77,6 +78,9 @@ void sum_over_ranks(bool meets) {
       summed.wait();
     }
     own.stream.sync();
+    float total = 0;
+    for (int peer = 0; peer < ranks; ++peer) total += static_cast<float>(peer + 10 * (rounds - 1));
+    if (whole) CHECK(own.sum.host() == std::vector<float>(count, total));
   };
   static char begun;
   static char ended;
@@ -96,14 +100,14 @@ void sum_over_ranks(bool meets) {
 TEST_CASE("Ranks on one device read each other's buffers in order") {
   for (const Progress progress : all_progress) {
     const Fresh fresh(with(progress, 1));
-    sum_over_ranks(true);
+    sum_over_ranks(true, true);
     CHECK(counters().waits == ranks * (ranks - 1) * (2 * rounds - 1));
   }
 }
 
 TEST_CASE("Without the host barrier, a record that may not be there yet is found") {
   const Fresh fresh(with(Progress::normal, 1));
-  sum_over_ranks(false);
+  sum_over_ranks(false, false);
   found(Finding::race, {"and no order relates"});
   (void)take_reports();
 }
@@ -113,7 +117,7 @@ TEST_CASE("Each of their waits, dropped, is found") {
     CAPTURE(n);
     const Fresh fresh(with(Progress::normal, 1));
     drop_wait(n);
-    sum_over_ranks(true);
+    sum_over_ranks(true, false);
     CHECK(counters().dropped_waits == 1);
     found(Finding::race, {"'buffer'", "fill on stream 'compute'", "sum on stream 'compute'"});
     (void)take_reports();

@@ -279,5 +279,27 @@ TEST_CASE("A slot of the clocks that goes to a new stream hides nothing") {
   }
 }
 
+TEST_CASE("Clocks do not grow with streams and threads that come and go") {
+  const Fresh fresh(with(Progress::normal, 4));
+  for (int i = 0; i < 50; ++i) {
+    on_ranks(4, [](int) {
+      const Array<float> a(16);
+      const Stream s;
+      const Event e;
+      ok(cudaMemsetAsync(a.data, 0, 64, s));
+      ok(cudaEventRecord(e, s));
+      ok(cudaEventSynchronize(e));
+      void* p = nullptr;
+      cudaStream_t t = nullptr;
+      ok(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
+      ok(cudaMallocAsync(&p, 16, t));
+      ok(cudaStreamSynchronize(t));
+      ok(cudaFreeAsync(p, t));  // for which nobody waits
+      ok(cudaStreamDestroy(t));
+    });
+  }
+  CHECK(counters().clock_slots <= 80);  // of 600
+}
+
 }  // namespace
 }  // namespace partita::cuda_emulation

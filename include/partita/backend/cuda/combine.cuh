@@ -2,6 +2,11 @@
 // out = beta·out + in for 16-bit data, one element: for nvcc, and as host code for the stand-ins.
 #pragma once
 
+#ifdef __CUDACC__
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 554  // a conversion of View<const T> that its constraint takes away
+#endif
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -67,3 +72,7 @@ template void launch_combine(cudaStream_t, float, View<const float>, View<bfloat
 #endif
 
 }  // namespace partita::detail
+
+#ifdef __CUDACC__
+#pragma nv_diagnostic pop
+#endif
