@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs all tests: cmake/run_tests.sh [gcc] [mpi] [clang] [asan] [tsan], without arguments all stages.
+# Builds and runs all tests: cmake/run_tests.sh [gcc] [mpi] [cuda] [clang] [asan] [tsan], without arguments all stages.
 # It installs nothing (cmake/bootstrap.sh does). The last line is `N passed, N failed`.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -68,9 +68,12 @@ blas=(-DPARTITA_BLAS=ON -DBLA_VENDOR=OpenBLAS -DPARTITA_ONEDNN=ON)
 
 mkdir -p build
 for name in "${@:-all}"; do
-  case $name in gcc | mpi | clang | asan | tsan | all) ;; *) echo "usage: $0 [gcc] [mpi] [clang] [asan] [tsan]" >&2; exit 2 ;; esac
+  case $name in
+    gcc | mpi | cuda | clang | asan | tsan | all) ;;
+    *) echo "usage: $0 [gcc] [mpi] [cuda] [clang] [asan] [tsan]" >&2; exit 2 ;;
+  esac
 done
-for name in gcc mpi clang asan tsan; do
+for name in gcc mpi cuda clang asan tsan; do
   case " ${*:-all} " in *" $name "* | *" all "*) ;; *) continue ;; esac
   PARTITA_SWEEP_SHARE=1
   case $name in
@@ -81,6 +84,15 @@ for name in gcc mpi clang asan tsan; do
       # The tree of the gcc stage, whose kernels are built already; and the fuzz test, for which one core is enough.
       directory=build/ci-gcc stage mpi release -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" -DPARTITA_FUZZ_SECONDS=120 \
         -DPARTITA_BUILD_MPI_TESTS=ON -- mpi_tests -- -L '^(mpi|fuzz)$' ;;
+    cuda)
+      # The CUDA backend on host stand-ins, which need NVIDIA's headers and no device.
+      if [ ! -e "${CUDAToolkit_ROOT:-/usr/local/cuda}/include/nccl.h" ]; then
+        echo "=== cuda: SKIPPED, the headers of CUDA and NCCL are not in ${CUDAToolkit_ROOT:-/usr/local/cuda}"
+        report+=("cuda: skipped, no headers of CUDA and NCCL")
+        continue
+      fi
+      mapfile -t targets < <(layers cuda cuda_emulation)
+      stage cuda cuda-emulate -DPARTITA_BUILD_EXAMPLES=OFF -- "${targets[@]}" -- -L '^cuda' ;;
     clang)
       # -O1: this stage is about another compiler's reading of the same text.
       stage clang clang -DPARTITA_TEST_PCH=ON -DPARTITA_FUZZ_SECONDS=0 -DCMAKE_CXX_FLAGS_RELEASE=-O1 -- \

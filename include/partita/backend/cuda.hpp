@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// CudaBackend: device memory, one stream, and cuBLAS for products. Plain C++: no compiler for kernels is needed, unless
+// 16-bit results are rounded from fp32 (backend/cuda/kernels.hpp).
+#pragma once
+
+#include <cstddef>
+
+#include "partita/backend/concepts.hpp"
+#include "partita/backend/cuda/gemm.hpp"
+#include "partita/backend/cuda/handles.hpp"
+#include "partita/backend/cuda/kernels.hpp"
+#include "partita/backend/cuda/linear.hpp"
+
+namespace partita {
+
+struct CudaOptions {
+  /// Products of fp32 data may round operands to TF32, which is many times faster.
+  bool tf32 = false;
+  /// What cuBLAS may use beside the operands: the size that NVIDIA advises for its newest devices.
+  std::size_t workspace_bytes = std::size_t{32} << 20;
+};
+
+/// The local work of a rank on the device that is current when the backend is made, and must be current in every call.
+/// Views hold device addresses. Calls are ordered on the backend's stream and return before they are done: sync()
+/// waits. Throws CudaError, NoDeviceError, CapacityError.
+class CudaBackend {
+ public:
+  explicit CudaBackend(CudaOptions options = {})
+      : options_(options), cublas_(detail::make_cublas()), workspace_(options.workspace_bytes, stream()) {
+    detail::cublas_check(cublasSetStream(cublas_.get(), stream()), "cublasSetStream");
+    if (workspace_.bytes() > 0) {  // which a new stream takes away
+      detail::cublas_check(cublasSetWorkspace(cublas_.get(), workspace_.data(), workspace_.bytes()),
+                           "cublasSetWorkspace");
+    }
+  }
+
+  [[nodiscard]] cudaStream_t stream() const noexcept { return stream_.get(); }
+
+  /// out += alpha·a·b, where a is m×k, b k×n and out m×n. Transposes are free; an operand that is conjugated and not
+  /// transposed is copied once, as cuBLAS reads no such operand.
+  template <MatmulScalar T>
+  void gemm(accumulate_t<T> alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<accumulate_t<T>> out) {
+    if (out.empty() || a.cols() == 0) return;
+    if constexpr (is_complex_v<T>) {
+      const auto left = readable(a, left_);
+      const auto right = readable(b, right_);
+      detail::cuda_gemm<T>(cublas_.get(), options_.tf32, alpha, left, right, out);
+    } else {
+      detail::cuda_gemm<T>(cublas_.get(), options_.tf32, alpha, a, b, out);
+    }
+  }
+
+  /// out = activation(alpha·a·b + bias) in one pass, where bias is a row of out's width or empty. False, with nothing
+  /// done, where cublasLt has no algorithm for these blocks: then gemm() and element-wise work do it.
+  template <MatmulScalar T>
+    requires(!is_complex_v<T>)
+  [[nodiscard]] bool linear(accumulate_t<T> alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b,
+                            View<const T> bias, LinearActivation activation, View<T> out) {
+    if (out.empty()) return true;
+    if (a.cols() == 0) return false;
+    const auto handle = reinterpret_cast<cublasLtHandle_t>(cublas_.get());  // which is one of these too, as documented
+    return detail::lt_linear<T>(handle, stream(), options_.tf32, workspace_, alpha, a, b, bias, activation, out);
+  }
+
+  /// Either view may be host memory; memory that is not page-locked makes the call wait.
+  template <class T>
+  void copy(View<const T> in, View<T> out) {
+    if (out.empty()) return;
+    const auto pitch = [](const auto& view) {
+      return static_cast<std::size_t>(view.rows == 1 ? view.cols : view.ld) * sizeof(T);
+    };
+    detail::cuda_check(cudaMemcpy2DAsync(out.data, pitch(out), in.data, pitch(in), row_bytes(out),
+                                         static_cast<std::size_t>(out.rows), cudaMemcpyDefault, stream()),
+                       "cudaMemcpy2DAsync");
+  }
+
+  /// out = beta·out. With beta = 0 the old values, NaN among them, do not survive.
+  template <MatmulScalar T>
+  void scale(accumulate_t<T> beta, View<T> out) {
+    using A = accumulate_t<T>;
+    if (out.empty() || beta == A(1)) return;
+    if (beta == A(0)) {
+      const auto pitch = static_cast<std::size_t>(out.rows == 1 ? out.cols : out.ld) * sizeof(T);
+      detail::cuda_check(
+          cudaMemset2DAsync(out.data, pitch, 0, row_bytes(out), static_cast<std::size_t>(out.rows), stream()),
+          "cudaMemset2DAsync");
+    } else if constexpr (is_storage_only_v<T>) {
+      detail::launch_combine<T>(stream(), beta, View<const float>(nullptr, out.shape()), out);
+    } else {
+      detail::cuda_add<T>(cublas_.get(), T(0), out, beta, out);
+    }
+  }
+
+  /// out = beta·out + in, rounded once.
+  template <MatmulScalar T>
+  void combine(accumulate_t<T> beta, View<const accumulate_t<T>> in, View<T> out) {
+    if (out.empty()) return;
+    if constexpr (is_storage_only_v<T>) {
+      detail::launch_combine<T>(stream(), beta, in, out);
+    } else if (beta == T(0)) {
+      copy<T>(in, out);
+    } else {
+      detail::cuda_add<T>(cublas_.get(), T(1), in, beta, out);
+    }
+  }
+
+  void sync() { stream_.sync(); }
+
+ private:
+  template <class T>
+  static std::size_t row_bytes(View<T> view) {
+    return static_cast<std::size_t>(view.cols) * sizeof(T);
+  }
+
+  /// The operand in a form that cuBLAS can read: (xᴴ)ᵀ for the conjugate of x.
+  template <class T>
+  MatrixOperand<T> readable(const MatrixOperand<T>& x, CudaMemory& scratch) {
+    if (!x.conjugated || x.transposed) return x;
+    const auto bytes = static_cast<std::size_t>(x.stored.size()) * sizeof(T);
+    if (scratch.bytes() < bytes) {
+      scratch = CudaMemory();
+      scratch = CudaMemory(bytes, stream());
+    }
+    const View<T> copy(static_cast<T*>(scratch.data()), x.stored.shape().transposed());
+    detail::cuda_conjugate_transpose<T>(cublas_.get(), x.stored, copy);
+    return {copy, true, false};
+  }
+
+  CudaOptions options_;
+  CudaStream stream_;
+  detail::CublasOwner cublas_;
+  CudaMemory workspace_;
+  CudaMemory left_;
+  CudaMemory right_;
+};
+
+static_assert(Backend<CudaBackend>);
+
+}  // namespace partita
