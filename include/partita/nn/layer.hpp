@@ -157,4 +157,7 @@ class Sequential<First, Next, Rest...> {
   Sequential<Next, Rest...> rest_;
 };
 
+template <class... Layers>
+Sequential(Layers...) -> Sequential<Layers...>;
+
 }  // namespace partita
