@@ -6,28 +6,14 @@
 #include <exception>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
-#include "partita/backend/concepts.hpp"
-#include "partita/grid/process_grid.hpp"
 #include "partita/matmul/compare.hpp"
 #include "partita/matmul/panels.hpp"
+#include "partita/matmul/product_call.hpp"
 #include "partita/matmul/schedule.hpp"
 
 namespace partita {
-
-/// One rank's part of C = alpha·op(A)·op(B) + beta·C. `a` and `b` hold the global rectangles `a_block` and `b_block` of
-/// op(A) and op(B); `c` holds the schedule's result_block(). Out is T, or fp32 for a pending sum of 16-bit data.
-template <class T, class Out, class Ctx>
-struct ProductCall {
-  ProcessGrid<Ctx>* grid;
-  MatrixOperand<T> a;
-  MatrixOperand<T> b;
-  Block a_block;
-  Block b_block;
-  View<Out> c;
-  accumulate_t<T> alpha;
-  accumulate_t<T> beta;
-};
 
 namespace detail {
 
@@ -60,8 +46,9 @@ class Executor {
   }
 
   void run() {
-    context_.backend().template scale<Acc>(in_place_ ? call_.beta : Acc(0), total_);
-    if (call_.alpha != Acc(0)) {
+    if (call_.alpha == Acc(0)) {
+      open_total();
+    } else {
       try {
         run_steps();
       } catch (const std::exception& error) {
@@ -128,15 +115,13 @@ class Executor {
       case StepKind::reduce:
         return reduce(step);
       case StepKind::reduce_scatter:
-        return step_is_panel(step) ? reduce_slices(step) : reduce_scatter(step);
+        return step.parts.even_width > 0 ? reduce_slices(step) : reduce_scatter(step);
       case StepKind::all_reduce:
         return all_reduce(step);
       default:
         throw std::logic_error("a product has no such step");
     }
   }
-
-  [[nodiscard]] static bool step_is_panel(const Step& step) { return step.parts.even_width > 0; }
 
   /// The shape in which `block` of an operand is stored.
   [[nodiscard]] Shape stored_shape(Operand operand, Shape logical) const {
@@ -205,28 +190,40 @@ class Executor {
     const MatrixOperand<T> b = arrived(Operand::b, step, {step.k, step.block.cols});
     const View<Acc> target = product_target(step);
     [[maybe_unused]] const auto turn = compute_turn(context_.comm());
+    clear_target(step);
     context_.backend().template gemm<T>(call_.alpha, a, b, target);
     if (!step.last) return;
     incoming(Operand::a, step.panel).release();
     incoming(Operand::b, step.panel).release();
   }
 
-  /// Where a local product is added: the total, or a zeroed slot from which it is reduced.
+  /// Where a local product is added: the total, or a slot from which it is reduced.
   View<Acc> product_target(const Step& step) {
-    if (schedule_.frame().plan().outgoing.empty()) return total_.sub(within(step.block, natural_));
+    if (!goes_out()) return total_.sub(within(step.block, natural_));
     Outgoing& out = outgoing(step.panel);
     const bool over_rows = schedule_.frame().sweeps_rows_of(Operand::c);
     const Shape slice = step.block.shape();
     if (step.slice == 0) {
       out.finish();
       out.buffer = scratch<Acc>(ring_slot(Operand::c, step.panel), all_slices(slice, over_rows, schedule_.slices()));
-      context_.backend().template scale<Acc>(Acc(0), out.buffer);
     }
     return out.buffer.sub(placed_slice(slice, over_rows, step.slice));
+  }
+  [[nodiscard]] bool goes_out() const { return !schedule_.frame().plan().outgoing.empty(); }
+  /// Just before the first product is added, which then finds the zeros in cache.
+  void clear_target(const Step& step) {
+    if (!goes_out()) return open_total();
+    if (step.slice == 0) context_.backend().template scale<Acc>(Acc(0), outgoing(step.panel).buffer);
+  }
+  /// The total's beginning: beta·C, or zeros where C itself is not written yet. The first call counts.
+  void open_total() {
+    if (std::exchange(total_open_, true)) return;
+    context_.backend().template scale<Acc>(in_place_ ? call_.beta : Acc(0), total_);
   }
 
   void reduce(const Step& step) {
     Outgoing& out = outgoing(step.panel);
+    open_total();
     View<Acc> target;
     if (step.self == step.root) target = total_.sub(within(step.block, natural_));
     out.request.emplace(
@@ -235,6 +232,7 @@ class Executor {
 
   void reduce_slices(const Step& step) {
     Outgoing& out = outgoing(step.panel);
+    open_total();
     place_slices(step, out.blocks);
     const Block mine = step.parts.block_of(step.self, step.block);
     out.request.emplace(call_.grid->comm(step.axes).template reduce_scatter<Acc>(
@@ -243,6 +241,7 @@ class Executor {
 
   /// The total is final only when all partial products have landed in it.
   void land_all() {
+    open_total();
     for (Outgoing& slot : outgoing_) slot.finish();
   }
 
@@ -276,6 +275,7 @@ class Executor {
   Ctx& context_;
   Block natural_;
   bool in_place_ = false;
+  bool total_open_ = false;
   bool scattered_ = false;
   int scatters_left_ = 0;
   View<Acc> total_;
