@@ -129,16 +129,18 @@ bool print(const Sizes& s) {
   std::printf("Y = X*W, X %lld x %lld, W %lld x %lld, forward and backward, on %d ranks.\n",
               static_cast<long long>(s.tokens), static_cast<long long>(s.hidden), static_cast<long long>(s.hidden),
               static_cast<long long>(s.ffn), s.ranks);
-  std::printf("Millions of elements; counted from the schedules of the three products and the gradient's sum.\n\n");
-  std::printf("%-9s  %-8s  %10s  %10s  %10s  %10s  %10s  %-11s  %s\n", "strategy", "grid", "moved/rank", "formula",
-              "published", "parameters", "X and Y", "collectives", "critical path");
+  std::printf(
+      "Millions of elements, MB in fp32; counted from the schedules of the three products and the gradient's sum.\n\n");
+  std::printf("%-9s  %-8s  %10s  %10s  %10s  %10s  %10s  %10s  %-11s  %s\n", "strategy", "grid", "MB/rank",
+              "moved/rank", "formula", "published", "parameters", "X and Y", "collectives", "critical path");
   bool agree = true;
   for (const Row& row : rows) {
     const auto counted = static_cast<double>(row.counted.elements);
     const bool equal = !divides(s) || std::abs(counted - row.formula) < 0.5;
     agree = agree && equal;
-    std::printf("%-9s  %-8s  %10s  %10s  %10s  %10s  %10s  %-11lld  %s%s\n", row.strategy.c_str(), row.grid.c_str(),
-                millions(counted).c_str(), millions(row.formula).c_str(), millions(row.published).c_str(),
+    std::printf("%-9s  %-8s  %10s  %10s  %10s  %10s  %10s  %10s  %-11lld  %s%s\n", row.strategy.c_str(),
+                row.grid.c_str(), millions(counted * sizeof(float)).c_str(), millions(counted).c_str(),
+                millions(row.formula).c_str(), millions(row.published).c_str(),
                 millions(static_cast<double>(row.counted.parameters)).c_str(),
                 millions(static_cast<double>(row.counted.activations)).c_str(),
                 static_cast<long long>(row.counted.collectives), row.path.c_str(), equal ? "" : "  DIFFERS");
