@@ -89,6 +89,7 @@ for name in gcc mpi cuda clang asan tsan; do
       if [ ! -e "${CUDAToolkit_ROOT:-/usr/local/cuda}/include/nccl.h" ]; then
         echo "=== cuda: SKIPPED, the headers of CUDA and NCCL are not in ${CUDAToolkit_ROOT:-/usr/local/cuda}"
         report+=("cuda: skipped, no headers of CUDA and NCCL")
+        skipped=$((skipped + 1))
         continue
       fi
       mapfile -t targets < <(layers cuda cuda_emulation)

@@ -56,12 +56,12 @@ struct Report {
 enum class Library { cuda, cublas, nccl };
 constexpr int any_device = -1;
 
-/// The `nth` call (1 is the next) of `library`, or of the one `function`, fails with `code` and has no effect, other
-/// than that a free or destroy still releases. Only calls of threads whose current device is `device` count.
-/// `asynchronous` (NCCL only): the call succeeds, the operation never ends, and its communicator's asynchronous error
-/// becomes `code`.
+/// The `nth` call (1 is the next) of the library `called`, or of the one `function`, fails with `code` and has no
+/// effect, other than that a free or destroy still releases. Only calls of threads whose current device is `device`
+/// count. `asynchronous` (NCCL only): the call succeeds, the operation never ends, and its communicator's asynchronous
+/// error becomes `code`.
 struct Fault {
-  Library library = Library::cuda;
+  Library called = Library::cuda;
   std::int64_t nth = 1;
   int code = 0;
   std::string function;

@@ -49,11 +49,11 @@ class Faults {
     int device;
   };
 
-  std::optional<int> next(Library library, std::string_view function, int device, bool asynchronous) {
+  std::optional<int> next(Library of, std::string_view function, int device, bool asynchronous) {
     std::optional<int> code;
     for (std::size_t i = 0; i < faults_.size();) {
       Fault& f = faults_[i];
-      const bool counts = f.library == library && f.asynchronous == asynchronous &&
+      const bool counts = f.called == of && f.asynchronous == asynchronous &&
                           (f.function.empty() || f.function == function) &&
                           (f.device == any_device || f.device == device);
       if (counts && --f.nth <= 0) {

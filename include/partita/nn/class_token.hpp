@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "partita/nn/activation.hpp"
+#include "partita/nn/check.hpp"
 #include "partita/nn/kernel/sequences.hpp"
 #include "partita/nn/layer.hpp"
 #include "partita/nn/local.hpp"
@@ -39,9 +40,10 @@ class SequencePool {
     return y;
   }
 
-  /// dX, given dY. Pre: forward() was called, and its output has dY's shape.
+  /// dX, given dY. Errors, on all ranks: ArgumentError without forward(), ShapeError, UnitError.
   [[nodiscard]] Activation<T, P, Ctx> backward(const Activation<T, P, Ctx>& dy) {
-    if (!extent_) throw ArgumentError("ArgumentError: backward() of a sequence's token without forward()");
+    detail::check_backward("a sequence's token", extent_.has_value(), extent_of(*dy),
+                           extent_ ? output_extent(*extent_) : Extent2D{});
     auto dx = made(dy->grid(), *extent_);
     for_each_index(dy->context().backend(), dx.local().rows, Spread<T>{dy->local(), extent_->units.rows, dx.local()});
     extent_.reset();

@@ -43,9 +43,11 @@ class TiedClassifier {
     return logits;
   }
 
-  /// dX, given dLogits. Pre: forward() was called, and its output has the shape of dLogits. Adds to the gradient.
+  /// dX, given dLogits. Adds to the gradient. Errors, on all ranks: ArgumentError without forward(), ShapeError,
+  /// UnitError.
   [[nodiscard]] Activation<T, In, Ctx> backward(const Activation<T, Out, Ctx>& dlogits) {
-    if (!x_) throw ArgumentError("ArgumentError: backward() of tied " + table_->name() + " without forward()");
+    detail::check_backward("tied " + table_->name(), static_cast<bool>(x_), extent_of(*dlogits),
+                           x_ ? output_extent(extent_of(*x_)) : Extent2D{});
     auto dx = detail::matmul_while<In>(*dlogits, std::as_const(*table_).value(), [&] {
       matmul_into(table_->gradient(), partita::transposed(*dlogits), *x_, 1, 1);
       table_->contribute();

@@ -10,6 +10,7 @@
 
 #include "partita/nn/activation.hpp"
 #include "partita/nn/batch.hpp"
+#include "partita/nn/check.hpp"
 #include "partita/nn/indices.hpp"
 #include "partita/nn/parameter.hpp"
 #include "partita/nn/product.hpp"
@@ -129,9 +130,11 @@ class Embedding {
     }
   }
 
-  /// Given dY; ids have no gradient. Pre: forward() was called, and its output has dY's shape. Adds to the gradient.
+  /// Given dY; ids have no gradient. Adds to the gradient. Errors, on all ranks: ArgumentError without forward(),
+  /// ShapeError, UnitError.
   void backward(const Activation<T, Out, Ctx>& dy) {
-    if (!ids_) throw ArgumentError("ArgumentError: backward() of " + table_->name() + " without forward()");
+    detail::check_backward(table_->name(), static_cast<bool>(ids_), extent_of(*dy),
+                           ids_ ? output_extent(extent_of(*ids_)) : Extent2D{});
     if constexpr (axes.spread.empty()) {
       add_gradient(dy->local());
     } else {

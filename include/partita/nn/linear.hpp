@@ -11,6 +11,7 @@
 
 #include "partita/nn/activation.hpp"
 #include "partita/nn/assign.hpp"
+#include "partita/nn/check.hpp"
 #include "partita/nn/kernel/rows.hpp"
 #include "partita/nn/local.hpp"
 #include "partita/nn/parameter.hpp"
@@ -77,9 +78,10 @@ class Linear {
     return y;
   }
 
-  /// dX, given dY. Pre: forward() was called, and its output has dY's shape. Adds to the gradients.
+  /// dX, given dY. Adds to the gradients. Errors, on all ranks: ArgumentError without forward(), ShapeError, UnitError.
   [[nodiscard]] Activation<T, In, Ctx> backward(const Activation<T, Out, Ctx>& dy) {
-    if (!x_) throw ArgumentError("ArgumentError: backward() of " + weight_->name() + " without forward()");
+    detail::check_backward(weight_->name(), static_cast<bool>(x_), extent_of(*dy),
+                           x_ ? output_extent(extent_of(*x_)) : Extent2D{});
     auto dx = detail::matmul_while<In>(*dy, partita::transposed(weight_->value()), [&] { add_gradients(*dy); });
     x_.reset();
     return dx;

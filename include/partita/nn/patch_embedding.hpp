@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "partita/nn/activation.hpp"
+#include "partita/nn/check.hpp"
 #include "partita/nn/kernel/patches.hpp"
 #include "partita/nn/kernel/rows.hpp"
 #include "partita/nn/kernel/sequences.hpp"
@@ -103,10 +104,11 @@ class PatchEmbedding {
     return tokens;
   }
 
-  /// The gradient of the images, where the options ask for it, else an empty activation. Pre: forward() was called, and
-  /// its output has dY's shape. Adds to the gradients.
+  /// The gradient of the images, where the options ask for it, else an empty activation. Adds to the gradients.
+  /// Errors, on all ranks: ArgumentError without forward(), ShapeError, UnitError.
   [[nodiscard]] Activation<T, input, Ctx> backward(const Activation<T, Out, Ctx>& dy) {
-    if (!patches_) throw ArgumentError("ArgumentError: backward() of " + name_ + " without forward()");
+    detail::check_backward(name_, static_cast<bool>(patches_), extent_of(*dy),
+                           patches_ ? tokens_extent(patches_->shape().rows / geometry_.patches()) : Extent2D{});
     Activation<T, input, Ctx> dx;
     if (token_) {
       auto rows = DistTensor<T, Out, Ctx>::uninitialized(dy->grid(), {patches_->shape().rows, dy->shape().cols},
@@ -151,12 +153,13 @@ class PatchEmbedding {
         place, patches.transposed(), dy, f);
   }
   /// Of the tokens for images of this extent.
-  [[nodiscard]] Extent2D output_extent(const Extent2D& images) const {
-    const Extent2D w = extent_of(weight_.value());
-    return {{images.shape.rows * length(), w.shape.cols}, {length(), w.units.cols}};
-  }
+  [[nodiscard]] Extent2D output_extent(const Extent2D& images) const { return tokens_extent(images.shape.rows); }
 
  private:
+  [[nodiscard]] Extent2D tokens_extent(index_t images) const {
+    const Extent2D w = extent_of(weight_.value());
+    return {{images * length(), w.shape.cols}, {length(), w.units.cols}};
+  }
   static PatchGeometry checked(const std::string& name, const PatchGeometry& g) {
     const bool sized = g.channels >= 1 && g.height >= 1 && g.width >= 1 && g.patch_height >= 1 && g.patch_width >= 1;
     if (sized && g.height % g.patch_height == 0 && g.width % g.patch_width == 0) return g;

@@ -21,12 +21,12 @@ using SerialRule = std::function<void(Element& e, double g, int t, bool is_matri
 /// A library's optimiser without its type, so that training is compiled once for each strategy.
 struct Contestant {
   const char* name;
-  std::function<std::function<void()>(const Refs&)> library;
+  std::function<std::function<void()>(const Refs&)> ours;
   SerialRule serial;
 };
 
 template <class Rule, class Decays>
-auto of_library(Rule rule, Decays decays) {
+auto of_ours(Rule rule, Decays decays) {
   return [rule, decays](const Refs& refs) {
     auto optimizer = std::make_shared<Optimizer<Rule, double, ThreadContext>>(refs, rule, decays);
     return [optimizer] { optimizer->step(); };
@@ -43,23 +43,23 @@ std::vector<Contestant> contestants() {
   const AdamW adam_w{.learning_rate = rate, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
   const Adam adam_l2{.learning_rate = rate, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
   return {
-      {"sgd", of_library(Sgd{.learning_rate = rate, .weight_decay = 0.1}, DecayAll{}),
+      {"sgd", of_ours(Sgd{.learning_rate = rate, .weight_decay = 0.1}, DecayAll{}),
        [](Element& e, double g, int, bool) { e.w -= rate * (g + 0.1 * e.w); }},
-      {"momentum", of_library(Sgd{.learning_rate = rate, .momentum = 0.9}, DecayAll{}),
+      {"momentum", of_ours(Sgd{.learning_rate = rate, .momentum = 0.9}, DecayAll{}),
        [](Element& e, double g, int, bool) {
          e.m = 0.9 * e.m + g;
          e.w -= rate * e.m;
        }},
       {"nesterov",
-       of_library(Sgd{.learning_rate = rate, .momentum = 0.5, .weight_decay = 0.1, .nesterov = true}, DecayMatrices{}),
+       of_ours(Sgd{.learning_rate = rate, .momentum = 0.5, .weight_decay = 0.1, .nesterov = true}, DecayMatrices{}),
        [](Element& e, double g, int, bool is_matrix) {
          const double d = g + (is_matrix ? 0.1 * e.w : 0);
          e.m = 0.5 * e.m + d;
          e.w -= rate * (d + 0.5 * e.m);
        }},
-      {"adam", of_library(adam_l2, DecayAll{}),
+      {"adam", of_ours(adam_l2, DecayAll{}),
        [adam](Element& e, double g, int t, bool) { e.w -= adam(e, g + 0.3 * e.w, t); }},
-      {"adamw", of_library(adam_w, DecayMatrices{}),
+      {"adamw", of_ours(adam_w, DecayMatrices{}),
        [adam](Element& e, double g, int t, bool is_matrix) {
          const double decay = is_matrix ? rate * 0.3 * e.w : 0;
          e.w -= decay + adam(e, g, t);
@@ -81,7 +81,7 @@ TEST_CASE("optimizers: 20 steps under every strategy are those of the serial rul
         elements.emplace_back();
         for (const double w : value.elements) elements.back().push_back({w, 0, 0});
       }
-      const auto step = contestant.library(parameters_of(model));
+      const auto step = contestant.ours(parameters_of(model));
       GradientSums sums(model);
       for (int t = 1; t <= 20; ++t) {
         zero_gradients(model);
