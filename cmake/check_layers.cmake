@@ -11,6 +11,7 @@ set(lines_max 300)
 
 # The first pattern that matches a path below partita/ gives its layer and the name of its part.
 set(layers "^base/          0 base"
+           "^cuda/          1 cuda"
            "^trace/event    1 trace/event"
            "^comm/          2 comm"
            "^backend/       2 backend"

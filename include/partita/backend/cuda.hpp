@@ -7,7 +7,7 @@
 
 #include "partita/backend/concepts.hpp"
 #include "partita/backend/cuda/gemm.hpp"
-#include "partita/backend/cuda/handles.hpp"
+#include "partita/cuda/handles.hpp"
 #include "partita/backend/cuda/kernels.hpp"
 #include "partita/backend/cuda/linear.hpp"
 

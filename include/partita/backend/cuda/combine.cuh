@@ -10,7 +10,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "partita/backend/cuda/error.hpp"
+#include "partita/cuda/error.hpp"
 #include "partita/backend/cuda/kernels.hpp"
 #include "partita/base/scalar.hpp"
 

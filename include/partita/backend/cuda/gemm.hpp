@@ -8,7 +8,7 @@
 #include <concepts>
 
 #include "partita/backend/concepts.hpp"
-#include "partita/backend/cuda/error.hpp"
+#include "partita/cuda/error.hpp"
 
 namespace partita::detail {
 

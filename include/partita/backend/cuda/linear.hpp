@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "partita/backend/cuda/gemm.hpp"
-#include "partita/backend/cuda/handles.hpp"
+#include "partita/cuda/handles.hpp"
 
 namespace partita {
 

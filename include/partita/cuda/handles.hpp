@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "partita/backend/cuda/error.hpp"
+#include "partita/cuda/error.hpp"
 
 namespace partita {
 namespace detail {
