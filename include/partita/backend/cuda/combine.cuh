@@ -10,9 +10,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "partita/cuda/error.hpp"
 #include "partita/backend/cuda/kernels.hpp"
 #include "partita/base/scalar.hpp"
+#include "partita/cuda/error.hpp"
 
 #ifdef __CUDACC__
 #define PARTITA_DEVICE __device__
