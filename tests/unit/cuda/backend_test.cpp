@@ -194,16 +194,17 @@ TEST_CASE("Every call of CUDA and cuBLAS, made to fail, is a typed error and lea
     backend.sync();
   };
   using cuda_emulation::Library;
+  const auto options = cuda_emulation::with(Progress::earliest);  // a wait is one query then, and calls can be counted
   cuda_emulation::Counters calls;
   {
-    const Fresh fresh;
+    const Fresh fresh(options);
     program();
     calls = cuda_emulation::counters();
   }
   const auto check = [&](Library library, std::int64_t count, int code) {
     for (std::int64_t n = 1; n <= count; ++n) {
       CAPTURE(n);
-      const Fresh fresh;
+      const Fresh fresh(options);
       cuda_emulation::fail_call({library, n, code, "", cuda_emulation::any_device, false});
       bool thrown = false;
       try {
