@@ -18,7 +18,6 @@ cuda_emulation::Rectangle rectangle(View<T> v) {
 namespace detail {
 
 template <class T>
-  requires is_storage_only_v<T>
 void launch_combine(cudaStream_t stream, float beta, View<const float> in, View<T> out) {
   using namespace cuda_emulation;
   std::vector<Access> accesses{writes(rectangle(out))};

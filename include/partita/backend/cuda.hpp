@@ -7,9 +7,9 @@
 
 #include "partita/backend/concepts.hpp"
 #include "partita/backend/cuda/gemm.hpp"
-#include "partita/cuda/handles.hpp"
 #include "partita/backend/cuda/kernels.hpp"
 #include "partita/backend/cuda/linear.hpp"
+#include "partita/cuda/handles.hpp"
 
 namespace partita {
 
