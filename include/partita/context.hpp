@@ -16,6 +16,18 @@
 
 namespace partita {
 
+namespace detail {
+/// The backend that goes with a communicator: on its timeline, where it has one.
+template <class BackendT, class CommT>
+BackendT backend_beside(const CommT& comm) {
+  if constexpr (requires { BackendT(comm.timeline()); }) {
+    return BackendT(comm.timeline());
+  } else {
+    return BackendT{};
+  }
+}
+}  // namespace detail
+
 /// Context outlives grid outlives tensor. Neither copied nor moved: grids and tensors point to it.
 template <class BackendT, class CommT>
 class Context {
@@ -26,7 +38,17 @@ class Context {
   using backend_type = BackendT;
   using comm_type = CommT;
 
-  explicit Context(CommT comm, BackendT backend = BackendT{}) : comm_(std::move(comm)), backend_(std::move(backend)) {}
+  /// The backend of a device shares the communicator's timeline.
+  explicit Context(CommT comm) : comm_(std::move(comm)), backend_(detail::backend_beside<BackendT>(comm_)) {}
+  Context(CommT comm, BackendT backend) : comm_(std::move(comm)), backend_(std::move(backend)) {
+    if constexpr (requires { comm_.timeline() == backend_.timeline(); }) {
+      if (comm_.timeline() != backend_.timeline()) {
+        throw ArgumentError(
+            "ArgumentError: Context: the backend has a timeline of its own; make it with the "
+            "communicator's: Backend(comm.timeline(), options)");
+      }
+    }
+  }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 

@@ -19,6 +19,7 @@
 #include "partita/tensor/gather.hpp"
 #include "partita/tensor/npy.hpp"
 #include "partita/tensor/pending.hpp"
+#include "partita/tensor/to.hpp"
 
 namespace partita {
 

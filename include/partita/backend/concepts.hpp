@@ -43,4 +43,15 @@ concept Backend = std::movable<B> && requires(B b, View<float> out, View<const f
   { b.sync() } -> std::same_as<void>;
 };
 
+/// Whether the host reads and writes the memory that the backend works on. A backend of a device has a member
+/// `host_memory` that is false, and clear(view), which sets all bytes to zero.
+template <class B>
+inline constexpr bool host_memory_v = [] {
+  if constexpr (requires { B::host_memory; }) {
+    return B::host_memory;
+  } else {
+    return true;
+  }
+}();
+
 }  // namespace partita

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// CudaBackend: device memory, one stream, and cuBLAS for products. Plain C++: no compiler for kernels is needed, unless
-// 16-bit results are rounded from fp32 (backend/cuda/kernels.hpp).
+// CudaBackend: device memory, a stream, and cuBLAS for products. Plain C++: no compiler for kernels is needed, unless
+// 16-bit results are rounded from fp32, or layers run (backend/cuda/kernels.hpp).
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <utility>
 
+#include "partita/backend/body.hpp"
 #include "partita/backend/concepts.hpp"
 #include "partita/backend/cuda/gemm.hpp"
 #include "partita/backend/cuda/kernels.hpp"
 #include "partita/backend/cuda/linear.hpp"
-#include "partita/cuda/handles.hpp"
+#include "partita/cuda/timeline.hpp"
 
 namespace partita {
 
@@ -21,26 +24,40 @@ struct CudaOptions {
 };
 
 /// The local work of a rank on the device that is current when the backend is made, and must be current in every call.
-/// Views hold device addresses. Calls are ordered on the backend's stream and return before they are done: sync()
-/// waits. Throws CudaError, NoDeviceError, CapacityError.
+/// Views hold device addresses. Calls are ordered on the stream for arithmetic of the rank's timeline, which the
+/// communicator shares, and return before they are done: sync() waits. Throws CudaError, NoDeviceError, CapacityError;
+/// sync() also what the communicator throws where a peer has failed.
 class CudaBackend {
  public:
-  explicit CudaBackend(CudaOptions options = {})
-      : options_(options), cublas_(detail::make_cublas()), workspace_(options.workspace_bytes, stream()) {
-    detail::cublas_check(cublasSetStream(cublas_.get(), stream()), "cublasSetStream");
+  static constexpr bool host_memory = false;
+
+  explicit CudaBackend(CudaOptions options = {}) : CudaBackend(std::make_shared<CudaTimeline>(), options) {}
+  explicit CudaBackend(std::shared_ptr<CudaTimeline> timeline, CudaOptions options = {})
+      : options_(options),
+        timeline_(std::move(timeline)),
+        cublas_(detail::make_cublas()),
+        workspace_(options.workspace_bytes, timeline_->compute()) {
+    detail::cublas_check(cublasSetStream(cublas_.get(), timeline_->compute()), "cublasSetStream");
     if (workspace_.bytes() > 0) {  // which a new stream takes away
       detail::cublas_check(cublasSetWorkspace(cublas_.get(), workspace_.data(), workspace_.bytes()),
                            "cublasSetWorkspace");
     }
   }
 
-  [[nodiscard]] cudaStream_t stream() const noexcept { return stream_.get(); }
+  [[nodiscard]] const std::shared_ptr<CudaTimeline>& timeline() const noexcept { return timeline_; }
+  /// The stream for work of the user's own, which may touch anything: it comes after all communication begun so far,
+  /// and before all that is begun later. To be asked for again after every communication.
+  [[nodiscard]] cudaStream_t stream() {
+    timeline_->before_compute({cuda_everything()});
+    return timeline_->compute();
+  }
 
   /// out += alpha·a·b, where a is m×k, b k×n and out m×n. Transposes are free; an operand that is conjugated and not
   /// transposed is copied once, as cuBLAS reads no such operand.
   template <MatmulScalar T>
   void gemm(accumulate_t<T> alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<accumulate_t<T>> out) {
     if (out.empty() || a.cols() == 0) return;
+    timeline_->before_compute({cuda_access(a.stored), cuda_access(b.stored), cuda_access(out)});
     if constexpr (is_complex_v<T>) {
       const auto left = readable(a, left_);
       const auto right = readable(b, right_);
@@ -58,20 +75,34 @@ class CudaBackend {
                             View<const T> bias, LinearActivation activation, View<T> out) {
     if (out.empty()) return true;
     if (a.cols() == 0) return false;
+    timeline_->before_compute({cuda_access(a.stored), cuda_access(b.stored), cuda_access(bias), cuda_access(out)});
     const auto handle = reinterpret_cast<cublasLtHandle_t>(cublas_.get());  // which is one of these too, as documented
-    return detail::lt_linear<T>(handle, stream(), options_.tf32, workspace_, alpha, a, b, bias, activation, out);
+    return detail::lt_linear<T>(handle, timeline_->compute(), options_.tf32, workspace_, alpha, a, b, bias, activation,
+                                out);
   }
 
   /// Either view may be host memory; memory that is not page-locked makes the call wait.
   template <class T>
   void copy(View<const T> in, View<T> out) {
     if (out.empty()) return;
+    timeline_->before_compute({cuda_access(in), cuda_access(out)});
     const auto pitch = [](const auto& view) {
       return static_cast<std::size_t>(view.rows == 1 ? view.cols : view.ld) * sizeof(T);
     };
     detail::cuda_check(cudaMemcpy2DAsync(out.data, pitch(out), in.data, pitch(in), row_bytes(out),
-                                         static_cast<std::size_t>(out.rows), cudaMemcpyDefault, stream()),
+                                         static_cast<std::size_t>(out.rows), cudaMemcpyDefault, timeline_->compute()),
                        "cudaMemcpy2DAsync");
+  }
+
+  /// All bytes of out = 0.
+  template <class T>
+  void clear(View<T> out) {
+    if (out.empty()) return;
+    timeline_->before_compute({cuda_access(out)});
+    const auto pitch = static_cast<std::size_t>(out.rows == 1 ? out.cols : out.ld) * sizeof(T);
+    detail::cuda_check(
+        cudaMemset2DAsync(out.data, pitch, 0, row_bytes(out), static_cast<std::size_t>(out.rows), timeline_->compute()),
+        "cudaMemset2DAsync");
   }
 
   /// out = beta·out. With beta = 0 the old values, NaN among them, do not survive.
@@ -79,13 +110,11 @@ class CudaBackend {
   void scale(accumulate_t<T> beta, View<T> out) {
     using A = accumulate_t<T>;
     if (out.empty() || beta == A(1)) return;
+    timeline_->before_compute({cuda_access(out)});
     if (beta == A(0)) {
-      const auto pitch = static_cast<std::size_t>(out.rows == 1 ? out.cols : out.ld) * sizeof(T);
-      detail::cuda_check(
-          cudaMemset2DAsync(out.data, pitch, 0, row_bytes(out), static_cast<std::size_t>(out.rows), stream()),
-          "cudaMemset2DAsync");
+      clear(out);
     } else if constexpr (is_storage_only_v<T>) {
-      detail::launch_combine<T>(stream(), beta, View<const float>(nullptr, out.shape()), out);
+      detail::launch_combine<T>(timeline_->compute(), beta, View<const float>(nullptr, out.shape()), out);
     } else {
       detail::cuda_add<T>(cublas_.get(), T(0), out, beta, out);
     }
@@ -95,8 +124,9 @@ class CudaBackend {
   template <MatmulScalar T>
   void combine(accumulate_t<T> beta, View<const accumulate_t<T>> in, View<T> out) {
     if (out.empty()) return;
+    timeline_->before_compute({cuda_access(in), cuda_access(out)});
     if constexpr (is_storage_only_v<T>) {
-      detail::launch_combine<T>(stream(), beta, in, out);
+      detail::launch_combine<T>(timeline_->compute(), beta, in, out);
     } else if (beta == T(0)) {
       copy<T>(in, out);
     } else {
@@ -104,7 +134,17 @@ class CudaBackend {
     }
   }
 
-  void sync() { stream_.sync(); }
+  /// Waits for all work of the rank, communication too.
+  /// The body for all i in [0, count) (backend/body.hpp), on views of device memory. A program links only where a unit
+  /// of kernels names the body; those of the layers are compiled into partita::cuda_kernels.
+  template <class Body>
+  void for_each_index(index_t count, const Body& body) {
+    if (count <= 0) return;
+    timeline_->before_compute(map_views(body, [](const auto& view) { return cuda_access(view); }));
+    detail::launch_for_each_index(timeline_->compute(), count, body);
+  }
+
+  void sync() { timeline_->sync(); }
 
  private:
   template <class T>
@@ -119,7 +159,7 @@ class CudaBackend {
     const auto bytes = static_cast<std::size_t>(x.stored.size()) * sizeof(T);
     if (scratch.bytes() < bytes) {
       scratch = CudaMemory();
-      scratch = CudaMemory(bytes, stream());
+      scratch = CudaMemory(bytes, timeline_->compute());
     }
     const View<T> copy(static_cast<T*>(scratch.data()), x.stored.shape().transposed());
     detail::cuda_conjugate_transpose<T>(cublas_.get(), x.stored, copy);
@@ -127,7 +167,7 @@ class CudaBackend {
   }
 
   CudaOptions options_;
-  CudaStream stream_;
+  std::shared_ptr<CudaTimeline> timeline_;
   detail::CublasOwner cublas_;
   CudaMemory workspace_;
   CudaMemory left_;

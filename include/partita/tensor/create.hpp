@@ -4,6 +4,7 @@
 
 #include <array>
 #include <concepts>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -61,18 +62,34 @@ template <class T, class P, class G, class Ctx>
   return DistTensor<T, P, Ctx>(grid_as<typename P::grid_type>(grid), shape, units);
 }
 
-/// Element (i, j) is f(i, j), i and j global. Every rank evaluates its own block only.
+namespace detail {
+/// Lets the host write a block's values: in place, or in memory of its own that is then copied to the device.
+template <class BackendT, class T, class Write>
+void fill(BackendT& backend, View<T> out, Write write) {
+  if constexpr (host_memory_v<BackendT>) {
+    write(out);
+  } else {
+    const auto values = std::make_unique<T[]>(static_cast<std::size_t>(out.size()));
+    const View<T> host(values.get(), out.shape());
+    write(host);
+    backend.template copy<T>(host, out);
+  }
+}
+}  // namespace detail
+
+/// Element (i, j) is f(i, j), i and j global. Every rank evaluates its own block only, on the host.
 template <class T, class P, class G, class Ctx, class F>
   requires std::invocable<F&, index_t, index_t>
 [[nodiscard]] DistTensor<T, P, Ctx> from_function(const GridHandle<G, Ctx>& grid, Shape shape, F f, Units units = {}) {
   auto tensor = DistTensor<T, P, Ctx>(grid_as<typename P::grid_type>(grid), shape, units);
   const Block block = tensor.block();
-  const View<T> local = tensor.local();
-  for (index_t i = block.rows.begin; i < block.rows.end; ++i) {
-    for (index_t j = block.cols.begin; j < block.cols.end; ++j) {
-      local(i - block.rows.begin, j - block.cols.begin) = static_cast<T>(f(i, j));
+  detail::fill(tensor.context().backend(), tensor.local(), [&](View<T> local) {
+    for (index_t i = block.rows.begin; i < block.rows.end; ++i) {
+      for (index_t j = block.cols.begin; j < block.cols.end; ++j) {
+        local(i - block.rows.begin, j - block.cols.begin) = static_cast<T>(f(i, j));
+      }
     }
-  }
+  });
   return tensor;
 }
 

@@ -2,6 +2,7 @@
 // A global matrix of which each rank of a grid holds a block, as its partition says.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -16,6 +17,19 @@
 #include "partita/tensor/memory_identity.hpp"
 
 namespace partita {
+
+namespace detail {
+/// Every element = T{}.
+template <class BackendT, class T>
+void clear(BackendT& backend, View<T> out) {
+  if constexpr (host_memory_v<BackendT>) {
+    for (index_t i = 0; i < out.rows && !out.empty(); ++i) std::fill_n(out.row(i), out.cols, T{});
+  } else {
+    static_assert(std::is_arithmetic_v<T> || MatmulScalar<T>, "on a device only numbers are set to zero");
+    backend.clear(out);
+  }
+}
+}  // namespace detail
 
 /// The part of an operand's type that says how it is stored.
 enum class Orientation { as_stored, transposed, adjoint };
@@ -62,7 +76,7 @@ class DistTensor {
   DistTensor(grid_handle grid, Shape shape, Units units = {}) : grid_(std::move(grid)), shape_(shape), units_(units) {
     agree_on_shape({});
     allocate();
-    for (index_t i = 0; i < local_.size(); ++i) local_.data[i] = T{};
+    detail::clear(context().backend(), local_);
   }
 
   /// A tensor over memory that the user owns and keeps alive: this rank's block is `block`, whose rows stand `block.ld`
@@ -99,7 +113,7 @@ class DistTensor {
   [[nodiscard]] Block block() const {
     return block_of(P::layout, shape_, units_, grid_.ranks().extents(), grid_.ranks().coordinates());
   }
-  /// This rank's block.
+  /// This rank's block: on a device an address of its memory.
   [[nodiscard]] View<T> local() noexcept { return local_; }
   [[nodiscard]] View<const T> local() const noexcept { return local_; }
   /// Tells whether tensors share memory on some rank; the same verdict on all ranks.
@@ -111,9 +125,7 @@ class DistTensor {
   /// A copy in memory of its own. Communicates: one agreement.
   [[nodiscard]] DistTensor clone() const {
     DistTensor copy = uninitialized(grid_, shape_, units_);
-    for (index_t i = 0; i < local_.rows && !local_.empty(); ++i) {
-      for (index_t j = 0; j < local_.cols; ++j) copy.local_(i, j) = local_(i, j);
-    }
+    context().backend().template copy<T>(local_, copy.local_);
     return copy;
   }
 
