@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bodies of the layers.
-#include "cuda_emulation/for_each_index.hpp"
 #include "partita/nn/kernel/bodies.hpp"
+#include "cuda_emulation/for_each_index.hpp"
 
 namespace partita {
 

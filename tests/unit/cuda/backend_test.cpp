@@ -211,9 +211,10 @@ TEST_CASE("Every call of CUDA and cuBLAS, made to fail, is a typed error and lea
       } catch (const Error&) {
         thrown = true;
       }
-      // What fails in a destructor is not told, but is not lost either.
-      const bool in_a_destructor = !thrown && cuda_emulation::counters().faults == 1;
-      CHECK((thrown || in_a_destructor));
+      // What fails in a destructor is not told. And a wait asks the stream once more or less, so that there may be
+      // fewer calls than were counted.
+      const std::int64_t faults = cuda_emulation::counters().faults;
+      CHECK((thrown ? faults == 1 : faults <= 1));
     }
   };
   check(Library::cuda, calls.cuda, cudaErrorLaunchFailure);
