@@ -27,9 +27,11 @@ concept ElementBody = std::is_trivially_copyable_v<Body> && requires(const Body&
   body(i, i);
 };
 
-/// Calls the body for all i in [0, count), one after the other; an ElementBody for each (i, j), j in [0, columns()).
 template <class Body>
-  requires IndexBody<Body> || ElementBody<Body>
+concept LocalBody = IndexBody<Body> || ElementBody<Body>;
+
+/// Calls the body for all i in [0, count), one after the other; an ElementBody for each (i, j), j in [0, columns()).
+template <LocalBody Body>
 constexpr void run_body(index_t count, const Body& body) {
   if constexpr (ElementBody<Body>) {
     const index_t columns = body.columns();
