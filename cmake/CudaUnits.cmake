@@ -11,17 +11,26 @@ set(PARTITA_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "CUDA architectures of t
 set(PARTITA_CUDA_FLAGS "" CACHE STRING "Further flags of nvcc for the kernels")
 mark_as_advanced(PARTITA_CUDA_FLAGS)
 
-# partita_add_cuda(TARGET HEADERS): HEADERS with CUDA, NCCL and, where it exists, the library TARGET_kernels. Pre:
-# find_package has found CUDALibraries with its libraries, and NCCL.
-function(partita_add_cuda target headers)
-  add_library(${target} INTERFACE)
-  target_include_directories(${target} SYSTEM INTERFACE ${CUDALibraries_INCLUDE_DIRS} ${NCCL_INCLUDE_DIRS})
-  target_link_libraries(${target} INTERFACE ${headers} $<TARGET_NAME_IF_EXISTS:${target}_kernels> NCCL::NCCL
-                                            CUDALibraries::cublasLt CUDALibraries::cublas CUDALibraries::cudart)
+# partita_provide_cuda(HEADERS): partita::cuda, the target HEADERS with CUDA, NCCL and, where there is nvcc,
+# partita::cuda_kernels. Pre: find_package has found CUDALibraries with its libraries, and NCCL.
+function(partita_provide_cuda headers)
+  add_library(partita_cuda INTERFACE)
+  add_library(partita::cuda ALIAS partita_cuda)
+  target_include_directories(partita_cuda SYSTEM INTERFACE ${CUDALibraries_INCLUDE_DIRS} ${NCCL_INCLUDE_DIRS})
+  target_link_libraries(partita_cuda INTERFACE ${headers})
+  if(CUDALibraries_NVCC)
+    partita_add_cuda_kernels(partita_cuda_kernels ${headers})
+    add_library(partita::cuda_kernels ALIAS partita_cuda_kernels)
+    target_link_libraries(partita_cuda INTERFACE partita_cuda_kernels)
+  else()
+    message(STATUS "No nvcc: partita::cuda has no kernels, which 16-bit data and the layers need")
+  endif()
+  target_link_libraries(partita_cuda INTERFACE NCCL::NCCL CUDALibraries::cublasLt CUDALibraries::cublas
+                                               CUDALibraries::cudart)
 endfunction()
 
-# partita_add_cuda_kernels(TARGET HEADERS): a static library of what the .cuh headers under HEADERS define, a unit for
-# each and for each scalar of the layers' bodies.
+# partita_add_cuda_kernels(TARGET HEADERS): a static library of what the .cuh headers of the target HEADERS define,
+# one unit for each scalar of the layers' bodies, and one for each of the others.
 function(partita_add_cuda_kernels target headers)
   set(architectures ${PARTITA_CUDA_ARCHITECTURES})
   list(SORT architectures COMPARE NATURAL)
@@ -63,9 +72,11 @@ template struct CudaKernels<kernel::BodiesOfScalar<@unit@>>;
     add_custom_command(
       OUTPUT "${object}"
       COMMAND "${CUDALibraries_NVCC}" -std=c++20 -O3 --expt-relaxed-constexpr "-ccbin=${CMAKE_CXX_COMPILER}"
-              -Xcompiler=-fPIC ${code} "-I${headers}" ${includes} ${flags} -MD -MF "${object}.d" -c
+              -Xcompiler=-fPIC ${code} "-I$<JOIN:$<TARGET_PROPERTY:${headers},INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
+              ${includes} ${flags} -MD -MF "${object}.d" -c
               "${directory}/${unit}.cu" -o "${object}"
-      DEPENDS "${directory}/${unit}.cu" DEPFILE "${object}.d" COMMENT "Building CUDA object ${target}/${unit}" VERBATIM)
+      DEPENDS "${directory}/${unit}.cu" DEPFILE "${object}.d" COMMENT "Building CUDA object ${target}/${unit}"
+      COMMAND_EXPAND_LISTS VERBATIM)
     list(APPEND objects "${object}")
   endforeach()
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)

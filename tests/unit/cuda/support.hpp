@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the CUDA backend need, on stand-ins and on a device alike.
+// What tests of the CUDA backend need on the stand-ins and on a device alike. Tests in unit/cuda/ include this, and
+// nothing of cuda_emulation/: what needs the stand-ins' own interface stands in unit/cuda_emulation/.
 #pragma once
 
 #include "partita/backend/cuda.hpp"
@@ -11,13 +12,31 @@
 namespace partita::test {
 
 #ifdef PARTITA_TEST_CUDA_DEVICE
+
 /// Whether a device runs the tests, and not the stand-ins.
 inline constexpr bool on_device = true;
-struct CudaMachine {};
+struct CudaMachine {
+  CudaMachine() {}  // so that an unused one is no warning
+};
+template <class F>
+void on_machines(F f) {
+  f();
+}
+
 #else
+
 inline constexpr bool on_device = false;
 /// A new machine, in which nothing is found and of which nothing is left.
 using CudaMachine = cuda_emulation::Fresh;
+/// f() on machines that run their work as they like, early and late.
+template <class F>
+void on_machines(F f) {
+  for (const cuda_emulation::Progress progress : cuda_emulation::all_progress) {
+    const cuda_emulation::Fresh fresh(cuda_emulation::with(progress, 1));
+    f();
+  }
+}
+
 #endif
 
 inline CudaOptions small_backend() {
