@@ -9,20 +9,24 @@
 
 namespace partita::kernel {
 
-/// found = the first row whose index is neither in [0, limit) nor ignored; unchanged where there is none. Index: 0.
+/// found = the first row whose index is neither in [0, limit) nor ignored, and that index; row -1 where there is none.
+/// Index: 0.
 struct FirstOutside {
   View<const std::int64_t> indices;  // m×1
   index_t limit;
   std::int64_t ignored;
   bool ignores;
-  View<index_t> found;  // 1×1
+  View<std::int64_t> found;  // 1×2
 
   constexpr auto with_views(auto&& f) { return f(indices, found); }
   constexpr void operator()(index_t) const {
+    found(0, 0) = -1;
+    found(0, 1) = 0;
     for (index_t i = 0; i < indices.rows && !indices.empty(); ++i) {
       const std::int64_t index = indices(i, 0);
       if ((index >= 0 && index < limit) || (ignores && index == ignored)) continue;
       found(0, 0) = i;
+      found(0, 1) = index;
       return;
     }
   }
