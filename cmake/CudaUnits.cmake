@@ -7,9 +7,16 @@
 #   PARTITA_CUDA_ARCHITECTURES   for which architectures; the last one also as PTX, for newer devices
 #   PARTITA_CUDA_FLAGS           further flags of nvcc
 
-set(PARTITA_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "CUDA architectures of the kernels")
+set(architectures "80;90")
+if(CUDALibraries_VERSION VERSION_GREATER_EQUAL 12.8)
+  list(APPEND architectures "100")
+endif()
+set(PARTITA_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "CUDA architectures of the kernels")
 set(PARTITA_CUDA_FLAGS "" CACHE STRING "Further flags of nvcc for the kernels")
 mark_as_advanced(PARTITA_CUDA_FLAGS)
+
+# The .cuh headers that define kernels by themselves, below partita/ and without the suffix.
+set(partita_cuda_headers backend/cuda/combine)
 
 # partita_provide_cuda(HEADERS): partita::cuda, the target HEADERS with CUDA, NCCL and, where there is nvcc,
 # partita::cuda_kernels. Pre: find_package has found CUDALibraries with its libraries, and NCCL.
@@ -45,10 +52,11 @@ function(partita_add_cuda_kernels target headers)
 
   set(directory "${CMAKE_CURRENT_BINARY_DIR}/${target}")
   file(MAKE_DIRECTORY "${directory}")
-  set(bodies float double half bfloat16)
+  set(scalars float double half bfloat16)
   set(objects "")
-  foreach(unit IN ITEMS combine LISTS bodies)
-    if(unit IN_LIST bodies)
+  foreach(header IN LISTS partita_cuda_headers scalars)
+    cmake_path(GET header FILENAME unit)
+    if(unit IN_LIST scalars)
       string(CONFIGURE [[
 // Generated: the bodies of the layers with one scalar.
 #include "partita/backend/cuda/for_each_index.cuh"
@@ -65,7 +73,7 @@ template struct CudaKernels<kernel::BodiesOfScalar<@unit@>>;
       endif()
       string(APPEND text "}\n")
     else()
-      set(text "// Generated.\n#include \"partita/backend/cuda/${unit}.cuh\"\n")
+      set(text "// Generated.\n#include \"partita/${header}.cuh\"\n")
     endif()
     file(CONFIGURE OUTPUT "${directory}/${unit}.cu" @ONLY CONTENT "@text@")
     set(object "${directory}/${unit}${CMAKE_CXX_OUTPUT_EXTENSION}")

@@ -18,7 +18,8 @@
 namespace partita {
 namespace detail {
 
-/// A thread for each index, which suits few and narrow rows badly: a body that sums over a wide row is right and slow.
+/// A thread for each index. Where an index is a row, or a stripe of columns, few threads work, each on what lies apart
+/// from its neighbours': a body that sums over wide rows is right, and far slower than the memory is.
 template <class Body>
 __global__ void index_kernel(index_t count, const Body body) {
   const index_t step = static_cast<index_t>(gridDim.x) * blockDim.x;
