@@ -35,7 +35,7 @@ void launch_devices(int ranks, LaunchOptions options, Body&& body) {
   if (ranks > devices) {
     throw ArgumentError("ArgumentError: launch_devices with " + std::to_string(ranks) + " ranks, NCCL needs a device " +
                         "for each and there are " + std::to_string(devices) +
-                        "; CudaThreadComm (comm/cuda_thread.hpp) runs several ranks on one device");
+                        "; CudaThreadComm (comm/cuda_thread.hpp, launch_on_device) runs several ranks on one device");
   }
   const ncclUniqueId id = nccl_unique_id();
   launch_threads(ranks, options, [&](ThreadComm& threads) {
