@@ -15,6 +15,9 @@
 #if MATMUL_FILES_MPI
 #include "matmul_files/processes.hpp"
 #endif
+#if MATMUL_FILES_NCCL
+#include "matmul_files/devices.hpp"
+#endif
 
 namespace {
 
@@ -67,10 +70,11 @@ void print(const Report& report, const Options& options) {
 }
 
 /// Computes with scalar T, reports on rank 0, and writes the result, if all is well.
-template <class T, class Comm>
-void run_with(RankContext<Comm>& context, const Options& options, const Files& files) {
+template <class T, class R>
+void run_with(const R& rank, const Options& options, const Files& files) {
   const Job& job = options.job;
-  Comm& comm = context.comm().base();
+  auto& context = rank.host;
+  auto& comm = context.comm().base();
   const auto verify = [&](Block block, View<const T> c) {
     double error = 0;
     std::string objection;
@@ -100,29 +104,27 @@ void run_with(RankContext<Comm>& context, const Options& options, const Files& f
     detail::agree_or_throw<JobError>(comm, objection);
     if (error > 1) throw JobError("verification failed: an error is " + std::to_string(error) + " times its bound");
   };
-  multiply_files<T, Comm>(context, find_policy(options.policy, job.transpose_a, job.transpose_b), options.extents, job,
-                          check);
+  multiply_files<T>(rank, find_policy(options.policy, job.transpose_a, job.transpose_b), options.extents, job, check);
 }
 
 /// What one rank does.
-template <class Comm>
-void run_rank(RankContext<Comm>& context, const Options& options, const Files& files) {
+template <class R>
+void run_rank(const R& rank, const Options& options, const Files& files) {
   const NpyType a = files.a.header().dtype;
   const NpyType b = files.b.header().dtype;
   const bool complex = is_complex(a) || is_complex(b);
   const bool single = is_single(a) && is_single(b);
-  if (context.rank() == 0) {
+  if (rank.host.rank() == 0) {
     std::cout << "product   " << describe(files.a, options.job.transpose_a) << " x "
               << describe(files.b, options.job.transpose_b) << " in "
               << (complex ? (single ? "complex64" : "complex128") : (single ? "float32" : "float64")) << "\n";
   }
   if (complex) {
-    single ? run_with<std::complex<float>>(context, options, files)
-           : run_with<std::complex<double>>(context, options, files);
+    single ? run_with<std::complex<float>>(rank, options, files) : run_with<std::complex<double>>(rank, options, files);
   } else {
-    single ? run_with<float>(context, options, files) : run_with<double>(context, options, files);
+    single ? run_with<float>(rank, options, files) : run_with<double>(rank, options, files);
   }
-  if (context.rank() == 0) std::cout << "written   " << options.job.output << std::endl;
+  if (rank.host.rank() == 0) std::cout << "written   " << options.job.output << std::endl;
 }
 
 /// An error in one line.
@@ -161,6 +163,16 @@ constexpr const char* remedy_under_mpirun = "give --comm mpi";
 constexpr const char* remedy_under_mpirun = "build with -DPARTITA_MPI=ON and give --comm mpi";
 #endif
 
+#if MATMUL_FILES_NCCL
+void run_on_devices(int ranks, const Options& options, const Files& files) {
+  on_devices(ranks, [&](const DeviceRank& rank) { run_rank(rank, options, files); });
+}
+#else
+void run_on_devices(int /*ranks*/, const Options& /*options*/, const Files& /*files*/) {
+  throw UsageError("--comm nccl needs a partita-matmul that is built with CUDA: configure with -DPARTITA_CUDA=ON");
+}
+#endif
+
 /// Where mpirun has started several processes, all but the first are silent, and end with status 0: mpirun would stop
 /// the first one, before it tells the error, when another ends with a status of its own.
 int run_on_threads(int argc, char** argv) {
@@ -168,13 +180,19 @@ int run_on_threads(int argc, char** argv) {
   int status = 0;
   const auto work = [&] {
     const Options options = parse_options(app, argc, argv);
-    const std::string asked = "ranks are to be threads (--comm threads, also where no --comm is given)";
+    const std::string asked = "ranks are to be threads (--comm nccl, threads, also where no --comm is given)";
     const std::string refusal = threads_refused(asked, remedy_under_mpirun);
     if (!refusal.empty()) throw UsageError(refusal);
     const Files files(options.job);
     int ranks = 1;
     for (const int extent : options.extents) ranks *= extent;
-    on_threads(ranks, [&](RankContext<ThreadComm>& context) { run_rank(context, options, files); });
+    if (options.comm == "nccl") {
+      run_on_devices(ranks, options, files);
+    } else {
+      on_threads(ranks, [&](RankContext<ThreadComm>& context) {
+        run_rank(HostRank<ThreadComm>{context, context}, options, files);
+      });
+    }
   };
   guard(app, work, [&](int code, const std::string& text) {
     if (launched_processes() <= 1 || launched_rank() == 0) status = tell(code, text);
@@ -204,7 +222,7 @@ int run_on_processes(int argc, char** argv) {
       const std::string text = detail::agree_on_objection(context.comm(), own_status == status ? own_text : "");
       return context.rank() == 0 ? tell(static_cast<int>(status), text) : static_cast<int>(status);
     }
-    run_rank(context, *options, *files);
+    run_rank(HostRank<MpiComm>{context, context}, *options, *files);
     return 0;
   });
 }

@@ -108,7 +108,7 @@ concept Communicator =
       { c.all_gather(in, out, blocks) } -> std::same_as<typename C::Request>;
       // receives[r] = sends[rank] of rank r; shapes must match pairwise.
       { c.all_to_all_v(sends, receives) } -> std::same_as<typename C::Request>;
-      // Matched in order for each (sender, receiver, tag).
+      // Matched in order for each (sender, receiver, tag); see messages_in_order below.
       { c.send(in, n, n) } -> std::same_as<typename C::Request>;
       { c.recv(out, n, n) } -> std::same_as<typename C::Request>;
 
@@ -128,6 +128,17 @@ concept Communicator =
       { c.allocate(bytes) } -> std::same_as<Memory>;
       { cc.traffic() } -> std::same_as<Traffic>;
     };
+
+/// Views hold addresses of a device. Calls are ordered on the streams of timeline() (cuda/timeline.hpp), which the
+/// rank's backend shares; wait() does not make the host wait. What the host itself must tell and know travels by
+/// gather_words(): all = the words of every rank, in rank order; control traffic, which waits.
+template <class C>
+concept OnDevice = requires(const C& c) { c.timeline(); };
+
+/// Whether messages are matched in order for each (sender, receiver), whatever their tags: a receiver asks for them in
+/// the order in which they are sent.
+template <class C>
+inline constexpr bool messages_in_order = requires { requires C::messages_in_order; };
 
 /// A communicator whose ranks share cores may have compute_turn(): while what it returns lives, no other rank computes
 /// on the core of this one. Its holder must wait for no rank. Others give nothing to hold.
