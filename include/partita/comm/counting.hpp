@@ -32,6 +32,12 @@ class CountingComm {
   [[nodiscard]] C& base() noexcept { return base_; }
   [[nodiscard]] auto compute_turn() { return partita::compute_turn(base_); }
   [[nodiscard]] const C& base() const noexcept { return base_; }
+  /// Of a device, where the ranks of that communicator work on one.
+  [[nodiscard]] const auto& timeline() const
+    requires requires(const C& base) { base.timeline(); }
+  {
+    return base_.timeline();
+  }
   /// Its own count; `base().traffic()` is that of the communicator that it wraps.
   [[nodiscard]] Traffic traffic() const noexcept { return *count_; }
 
