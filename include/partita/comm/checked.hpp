@@ -48,6 +48,7 @@ class CheckedComm {
   template <class T>
   using Panel = CheckedPanel<C, T>;
   static constexpr bool panels_in_place = C::panels_in_place;
+  static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
 
   /// Communicates: a barrier, where inspections are carried.
   explicit CheckedComm(C base, CheckOptions options = {})

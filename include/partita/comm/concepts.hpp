@@ -129,6 +129,16 @@ concept Communicator =
       { cc.traffic() } -> std::same_as<Traffic>;
     };
 
+/// Views hold addresses of a device. Calls are ordered on the streams of timeline() (cuda/timeline.hpp), which the
+/// rank's backend shares; wait() does not make the host wait. What the host itself must tell and know travels by
+/// gather_words(): all = the words of every rank, in rank order; control traffic, which waits.
+template <class C>
+concept OnDevice = requires(const C& c) { c.timeline(); };
+
+/// Whether panels better move as all-gathers of slices than as broadcasts, where nothing else is asked for.
+template <class C>
+inline constexpr bool prefers_all_gather = requires { requires C::prefers_all_gather; };
+
 /// A communicator whose ranks share cores may have compute_turn(): while what it returns lives, no other rank computes
 /// on the core of this one. Its holder must wait for no rank. Others give nothing to hold.
 template <class C>

@@ -2,6 +2,7 @@
 // CountingComm: a communicator that counts what moves, from the arguments of its calls alone.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@ class CountingComm {
   template <class T>
   using Panel = typename C::template Panel<T>;
   static constexpr bool panels_in_place = C::panels_in_place;
+  static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
 
   explicit CountingComm(C base) : base_(std::move(base)), count_(std::make_shared<Traffic>()) {}
 
@@ -32,9 +34,9 @@ class CountingComm {
   [[nodiscard]] C& base() noexcept { return base_; }
   [[nodiscard]] auto compute_turn() { return partita::compute_turn(base_); }
   [[nodiscard]] const C& base() const noexcept { return base_; }
-  /// Of a device, where the ranks of that communicator work on one.
-  [[nodiscard]] const auto& timeline() const
-    requires requires(const C& base) { base.timeline(); }
+  /// Where views hold addresses of a device.
+  [[nodiscard]] decltype(auto) timeline() const noexcept
+    requires OnDevice<C>
   {
     return base_.timeline();
   }
@@ -118,6 +120,11 @@ class CountingComm {
   }
   void barrier() { base_.barrier(); }
   [[nodiscard]] index_t agree(index_t value) { return base_.agree(value); }
+  void gather_words(std::span<const std::int64_t> mine, std::span<std::int64_t> all)
+    requires OnDevice<C>
+  {
+    base_.gather_words(mine, all);
+  }
   void drain() { base_.drain(); }
   [[nodiscard]] std::optional<CountingComm> split(int color, int key) { return wrap(base_.split(color, key)); }
   [[nodiscard]] std::optional<CountingComm> subset(int n) { return wrap(base_.subset(n)); }

@@ -2,6 +2,7 @@
 // CudaThreadComm: the communicator of several ranks on one GPU, each a thread with streams of its own.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/cuda_thread/message.hpp"
@@ -141,6 +143,18 @@ class CudaThreadComm {
 
   void barrier() { end_->host.barrier(); }
   [[nodiscard]] index_t agree(index_t value) { return end_->host.agree(value); }
+
+  /// What hosts tell each other: all = the words of every rank, in rank order. Pre: as many on every rank.
+  void gather_words(std::span<const std::int64_t> mine, std::span<std::int64_t> all) {
+    const auto words = static_cast<index_t>(mine.size());
+    std::vector<Block> places;
+    for (int r = 0; r < size(); ++r) places.push_back({{0, 1}, {r * words, (r + 1) * words}});
+    const detail::QuietScope quiet;
+    end_->host
+        .all_gather<std::int64_t>(row_view(mine.data(), words), row_view(all.data(), words * size()),
+                                  std::span<const Block>(places))
+        .wait();
+  }
 
   /// Returns when all that this rank has lent is released by the hosts of its peers; work of this rank that writes it
   /// then waits for their streams.

@@ -60,7 +60,7 @@ struct RankSum {
 /// The type in which the elements of T are summed on a device: a complex number is two real ones, and integers of one
 /// width and sign are one type.
 template <class T>
-struct OnDevice {
+struct SumScalar {
   static_assert(std::is_arithmetic_v<T>, "only arithmetic types and complex numbers are summed");
   static_assert(!std::is_same_v<T, long double>, "a device has no long double");
   using Wide = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
@@ -74,12 +74,12 @@ struct OnDevice {
   static constexpr index_t parts = 1;
 };
 template <class T>
-struct OnDevice<std::complex<T>> {
+struct SumScalar<std::complex<T>> {
   using type = T;
   static constexpr index_t parts = 2;
 };
 
-/// The sum, on a stream; T is a type that OnDevice gives. Pre: neither rows nor cols is 0.
+/// The sum, on a stream; T is a type that SumScalar gives. Pre: neither rows nor cols is 0.
 /// Defined by a unit of cuda/sum.cuh.
 template <class T>
 void launch_sum(cudaStream_t stream, const RankSum<T>& sum);

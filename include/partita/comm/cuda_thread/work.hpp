@@ -30,8 +30,8 @@ void copy_on_stream(cudaStream_t stream, View<const T> in, View<T> out) {
 /// The sum, or maximum, of input(r) of each rank r, into output(r) of `outputs` ranks.
 template <class T, class Input, class Output>
 void sum_on_stream(CudaEndpoint& end, ReduceOp op, Into into, Input input, int outputs, Output output) {
-  using Device = typename OnDevice<T>::type;
-  constexpr index_t parts = OnDevice<T>::parts;
+  using Device = typename SumScalar<T>::type;
+  constexpr index_t parts = SumScalar<T>::parts;
   const View<T> first = output(0);
   RankSum<Device> sum;
   sum.rows = first.rows;
