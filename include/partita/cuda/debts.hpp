@@ -35,11 +35,13 @@ class CudaDebts {
     }
     debts_.push_back({access, until, false});
   }
-  /// Lets `line` wait for all that conflicts with one of the accesses, once for each rank's stream.
-  void settle(CudaLine& line, std::span<const CudaAccess> accesses) {
+  /// Lets `line` wait for all that conflicts with one of the accesses, once for each stream of another rank; for that
+  /// of the line `but` it need not.
+  void settle(CudaLine& line, std::span<const CudaAccess> accesses, int but = -1) {
     if (debts_.empty()) return;
     std::fill(latest_.begin(), latest_.end(), nullptr);
     for (const Debt& debt : debts_) {
+      if (debt.until.line == but) continue;
       const Debt*& latest = latest_[static_cast<std::size_t>(debt.until.line)];
       if (latest != nullptr && latest->until.number >= debt.until.number) continue;
       const auto meets = [&debt](const CudaAccess& access) { return conflict(debt.access, access); };

@@ -37,6 +37,7 @@ class CudaLine {
     clocks_.fill(known_);
   }
 
+  [[nodiscard]] int own() const noexcept { return own_; }
   [[nodiscard]] cudaStream_t stream() const noexcept { return stream_.get(); }
   /// The number of the last point that was recorded.
   [[nodiscard]] std::uint64_t number() const noexcept { return known_[static_cast<std::size_t>(own_)]; }

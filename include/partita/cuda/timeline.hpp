@@ -50,17 +50,20 @@ class CudaTimeline {
   }
   void before_compute(AccessList accesses) { before_compute(Accesses(accesses.begin(), accesses.size())); }
 
-  /// Before an operation that touches `accesses` is given to communication(); after_communication() follows it.
-  void before_communication(Accesses accesses) {
+  /// Before an operation that touches `accesses` is given to communication(), and after_communication() follows it; or
+  /// before they are lent to a stream of another rank, whose line is `to`: what that stream itself did is no matter.
+  void before_communication(Accesses accesses, int to = -1) {
     if (const std::uint64_t work = computing_.latest_conflict(accesses); work > 0) {
       if (work > compute_.number()) compute_.record();
       communication_.wait(compute_.point(work), &compute_.clock(work));
       remember_computed(work);
     }
-    debts_.settle(communication_, accesses);
+    debts_.settle(communication_, accesses, to);
     remember_settled();
   }
   void before_communication(AccessList accesses) { before_communication(Accesses(accesses.begin(), accesses.size())); }
+  /// The number of communication() among the streams that know of each other.
+  [[nodiscard]] int line() const noexcept { return communication_.own(); }
   /// After the operation has been given to the stream, with the same accesses. The point at which it is over.
   detail::CudaPoint after_communication(Accesses accesses) {
     const std::uint64_t number = communication_.record();

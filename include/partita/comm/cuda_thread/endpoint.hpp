@@ -32,12 +32,20 @@ class QuietScope {
 
 class CudaEndpoint {
  public:
+  /// Collective.
   CudaEndpoint(ThreadComm host_comm, std::shared_ptr<CudaRank> rank) : host(std::move(host_comm)), me(std::move(rank)) {
     const auto ranks = static_cast<std::size_t>(host.size());
     posts_.resize(ranks);
     for (int r = 0; r < host.size(); ++r) places_.push_back({{0, 1}, {r, r + 1}});
-    const std::lock_guard lock(me->launch->mutex);
-    for (CudaPost*& post : own_) post = &me->launch->posts.emplace_back();
+    {
+      const std::lock_guard lock(me->launch->mutex);
+      for (CudaPost*& post : own_) post = &me->launch->posts.emplace_back();
+    }
+    const int line = timeline().line();
+    lines_.resize(ranks);
+    const QuietScope quiet;
+    host.all_gather<int>(row_view(&line, 1), row_view(lines_.data(), index_t{size()}), std::span<const Block>(places_))
+        .wait();
   }
 
   [[nodiscard]] CudaTimeline& timeline() const noexcept { return *me->timeline; }
@@ -64,7 +72,11 @@ class CudaEndpoint {
 
   /// What this rank's own stream touches of its memory in the operation, and what peers' streams touch of it.
   std::vector<CudaAccess> own;
-  std::vector<CudaAccess> lent;
+  struct Lent {
+    CudaAccess access;
+    int member = -1;  // who touches it; -1: any
+  };
+  std::vector<Lent> lent;
 
   /// Runs the collective that was begun:
   ///
@@ -79,8 +91,13 @@ class CudaEndpoint {
       CudaPost& post = *own_[begun_ % 2];
       timeline().before_communication(own);
       if (!lent.empty()) {
-        timeline().before_communication(lent);
-        post.ready = timeline().ready(lent);
+        accesses_.clear();
+        for (const Lent& part : lent) {
+          const int line = part.member < 0 ? -1 : lines_[static_cast<std::size_t>(part.member)];
+          timeline().before_communication(std::span(&part.access, 1), line);
+          accesses_.push_back(part.access);
+        }
+        post.ready = timeline().ready(accesses_);
         post.knowledge = timeline().knowledge_at(post.ready);
       }
       meet(post);
@@ -158,6 +175,8 @@ class CudaEndpoint {
 
   std::vector<const CudaPost*> posts_;
   std::vector<Block> places_;
+  std::vector<int> lines_;  // of the members' streams
+  std::vector<CudaAccess> accesses_;
   CudaPost* own_[2] = {};
   std::size_t begun_ = 0;
 };

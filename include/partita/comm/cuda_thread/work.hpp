@@ -73,7 +73,11 @@ template <class T>
 void run_broadcast(CudaEndpoint& end, View<T> out, int root) {
   const bool sends = end.rank() == root;
   end.begin(CudaCall::broadcast, "broadcast", &type_tag<T>, root).out = rectangle(out);
-  (sends ? end.lent : end.own).push_back(sends ? cuda_access(View<const T>(out)) : cuda_access(out));
+  if (sends) {
+    end.lent = {{cuda_access(View<const T>(out))}};
+  } else {
+    end.own = {cuda_access(out)};
+  }
   end.run(
       [&] {
         end.check_posted_shape(root, end.post_of(root).out, out.shape());
@@ -82,7 +86,9 @@ void run_broadcast(CudaEndpoint& end, View<T> out, int root) {
         copy_on_stream<T>(end.timeline().communication(), posted_output<T>(end, root), out);
         return true;
       },
-      [&](int, const CudaPoint& done) { end.timeline().owe(cuda_access(View<const T>(out)), done); });
+      [&](int, const CudaPoint& done) {
+        if (sends) end.timeline().owe(cuda_access(View<const T>(out)), done);
+      });
   if (!sends) end.me->count(1, out.size(), sizeof(T));
 }
 
@@ -94,7 +100,7 @@ void run_reduce(CudaEndpoint& end, View<const T> in, View<T> out, int root, Into
   if (receives) {
     end.own = {cuda_access(in), cuda_access(out)};
   } else {
-    end.lent = {cuda_access(in)};
+    end.lent = {{cuda_access(in), root}};
   }
   end.run(
       [&] {
@@ -122,8 +128,8 @@ void run_all_reduce(CudaEndpoint& end, View<const T> in, View<T> out, ReduceOp o
   for (int r = 0; r < end.size(); ++r) {
     const Block part = part_of(in.shape(), end.size(), r);
     if (r == end.rank() || part.size() == 0) continue;
-    end.lent.push_back(cuda_access(in.sub(part)));
-    end.lent.push_back(cuda_access(out.sub(part)));
+    end.lent.push_back({cuda_access(in.sub(part)), r});
+    end.lent.push_back({cuda_access(out.sub(part)), r});
   }
   end.run(
       [&] {
@@ -153,7 +159,7 @@ void run_reduce_scatter(CudaEndpoint& end, View<const T> in, View<T> out, std::s
   const Block mine = block_of_rank(end.rank());
   end.own = {cuda_access(in.sub(mine)), cuda_access(out)};
   for (int r = 0; r < end.size(); ++r) {
-    if (r != end.rank() && block_of_rank(r).size() > 0) end.lent.push_back(cuda_access(in.sub(block_of_rank(r))));
+    if (r != end.rank() && block_of_rank(r).size() > 0) end.lent.push_back({cuda_access(in.sub(block_of_rank(r))), r});
   }
   end.run(
       [&] {
@@ -174,7 +180,7 @@ void run_reduce_scatter(CudaEndpoint& end, View<const T> in, View<T> out, std::s
 template <class T>
 void run_all_gather(CudaEndpoint& end, View<const T> in, View<T> out, std::span<const Block> blocks) {
   end.begin(CudaCall::all_gather, "all_gather", &type_tag<T>, -1).in = rectangle(in);
-  if (end.size() > 1) end.lent = {cuda_access(in)};
+  if (end.size() > 1) end.lent = {{cuda_access(in)}};
   for (int r = 0; r < end.size(); ++r) {
     const Block block = blocks[static_cast<std::size_t>(r)];
     const bool stays = r == end.rank() && same_view<T>(in, out.sub(block));
@@ -207,7 +213,7 @@ void run_all_to_all_v(CudaEndpoint& end, std::span<const View<const T>> sends, s
   CudaPost& post = end.begin(CudaCall::all_to_all_v, "all_to_all_v", &type_tag<T>, -1);
   for (std::size_t r = 0; r < sends.size(); ++r) {
     post.sends.push_back(rectangle(sends[r]));
-    if (r != self && !sends[r].empty()) end.lent.push_back(cuda_access(sends[r]));
+    if (r != self && !sends[r].empty()) end.lent.push_back({cuda_access(sends[r]), static_cast<int>(r)});
     if (receives[r].empty() || (r == self && same_view<T>(sends[r], receives[r]))) continue;
     end.own.push_back(cuda_access(receives[r]));
     if (r == self) end.own.push_back(cuda_access(sends[r]));
