@@ -42,7 +42,7 @@ class CudaTimeline {
   /// Before work that touches `accesses` is given to compute().
   void before_compute(Accesses accesses) {
     if (const std::uint64_t work = moving_.latest_conflict(accesses); work > 0) {
-      compute_.wait(communication_.point(work), &communication_.clock(work));
+      compute_.wait(communication_.point(work));
       moving_.forget_through(work);
     }
     debts_.settle(compute_, accesses);
@@ -55,7 +55,7 @@ class CudaTimeline {
   void before_communication(Accesses accesses, int to = -1) {
     if (const std::uint64_t work = computing_.latest_conflict(accesses); work > 0) {
       if (work > compute_.number()) compute_.record();
-      communication_.wait(compute_.point(work), &compute_.clock(work));
+      communication_.wait(compute_.point(work));
       remember_computed(work);
     }
     debts_.settle(communication_, accesses, to);
@@ -75,20 +75,14 @@ class CudaTimeline {
     return after_communication(Accesses(accesses.begin(), accesses.size()));
   }
 
-  /// The point of communication() from which others may touch `accesses`, after before_communication() of the same;
-  /// and what its stream knows there.
+  /// The point of communication() from which others may touch `accesses`, after before_communication() of the same.
   [[nodiscard]] detail::CudaPoint ready(Accesses accesses) {
     const std::uint64_t work = moved_.latest_conflict(accesses);
     if (work > communication_.number()) communication_.record();
     return communication_.point(work);
   }
-  [[nodiscard]] const detail::CudaClock& knowledge_at(const detail::CudaPoint& point) const noexcept {
-    return communication_.clock(point.number);
-  }
   /// Lets communication() wait until a peer's memory is ready.
-  void wait_for_peer(const detail::CudaPoint& ready, const detail::CudaClock& knowledge) {
-    communication_.wait(ready, &knowledge);
-  }
+  void wait_for_peer(const detail::CudaPoint& ready) { communication_.wait(ready); }
   /// Another rank's stream touches this memory until a point.
   void owe(const CudaAccess& access, const detail::CudaPoint& until) {
     debts_.add(access, until);
@@ -133,7 +127,8 @@ class CudaTimeline {
       const auto* const first = static_cast<const std::byte*>(data);
       for (detail::CudaAccessLog* log : {&computing_, &moving_, &moved_}) log->forget_within(first, bytes);
       debts_.forget_if([=](const detail::CudaDebts::Debt& debt) { return detail::within(debt.access, first, bytes); });
-    } catch (...) {  // the memory is given back all the same
+    } catch (...) {  // streams do not wait any more, so the host does
+      (void)cudaDeviceSynchronize();
     }
     (void)cudaFreeAsync(data, compute());
   }

@@ -98,7 +98,6 @@ class CudaEndpoint {
           accesses_.push_back(part.access);
         }
         post.ready = timeline().ready(accesses_);
-        post.knowledge = timeline().knowledge_at(post.ready);
       }
       meet(post);
       if (work()) post.done = timeline().after_communication(own);
@@ -111,7 +110,7 @@ class CudaEndpoint {
   }
 
   void wait_for(int member) {
-    if (member != rank()) timeline().wait_for_peer(post_of(member).ready, post_of(member).knowledge);
+    if (member != rank()) timeline().wait_for_peer(post_of(member).ready);
   }
 
   /// Runs f(). Where it throws, peers cannot go on, and streams may be left in this rank's memory.

@@ -75,7 +75,6 @@ CudaThreadRequest begin_send(const std::shared_ptr<CudaEndpoint>& end, View<cons
       cuda_check(cudaMallocAsync(&message.stage.data, bytes, stream), "cudaMallocAsync");
       copy_on_stream<T>(stream, in, view_of<T>(message.stage));
       message.ready = timeline.after_communication({cuda_access(in)});
-      message.knowledge = timeline.knowledge_at(message.ready);
     }
     const QuietScope quiet;
     tell_order(&message);
@@ -98,7 +97,7 @@ struct CudaReceive final : CudaPendingMessage {
       if (!out.empty()) {
         CudaTimeline& timeline = end->timeline();
         timeline.before_communication({cuda_access(out)});
-        timeline.wait_for_peer(message->ready, message->knowledge);
+        timeline.wait_for_peer(message->ready);
         copy_on_stream<T>(timeline.communication(), view_of<const T>(message->stage), out);
         timeline.after_communication({cuda_access(out)});
       }

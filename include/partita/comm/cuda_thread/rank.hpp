@@ -28,9 +28,8 @@ struct CudaPost {
   Rectangle in;
   Rectangle out;
   std::vector<Rectangle> sends;
-  CudaPoint ready;      // from here on peers may touch what the call names
-  CudaClock knowledge;  // what the rank's stream has waited for by then
-  CudaPoint done;       // here the rank's stream has touched peers' memory for the last time
+  CudaPoint ready;  // from here on peers may touch what the call names
+  CudaPoint done;   // here the rank's stream has touched peers' memory for the last time
 };
 
 /// A block that is lent as a panel, and where its readers' streams are done with it.
@@ -48,7 +47,6 @@ struct CudaMessage {
   const void* type = nullptr;
   Rectangle stage;
   CudaPoint ready;
-  CudaClock knowledge;
 };
 
 /// What the ranks of one launch share. What a rank shows to peers lives here: it may leave by an exception while they
