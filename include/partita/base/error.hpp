@@ -57,10 +57,12 @@ struct TimeoutError : Error {
   using Error::Error;
 };
 
-/// A collective could not complete because rank `origin` of the launch failed.
+/// A collective could not complete because rank `origin` of the launch failed; -1 where nobody knows which.
 struct PeerFailed : Error {
   PeerFailed(int failed_rank, const std::string& reason)
-      : Error("PeerFailed: rank " + std::to_string(failed_rank) + " failed: " + reason), origin(failed_rank) {}
+      : Error("PeerFailed: " + (failed_rank < 0 ? "a peer" : "rank " + std::to_string(failed_rank)) +
+              " failed: " + reason),
+        origin(failed_rank) {}
 
   int origin;
 };

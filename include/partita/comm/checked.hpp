@@ -39,6 +39,9 @@ namespace partita {
 /// answers is a MissingCall at the deadline, and so is at once what answers it later; a collective brings the ranks
 /// into step again. Elsewhere messages are not compared, but kept among the latest 256 calls that a MissingCall tells.
 ///
+/// Over communicators of devices calls are compared likewise, and the host waits for each comparison; sums that are
+/// repeated by mistake are not found there, since the host does not read a device's memory.
+///
 /// A communicator belongs to the thread that first calls it. Construction and split are collective; the destructor
 /// communicates nothing: what is called too often at the end is found by close().
 template <class C>
@@ -49,6 +52,7 @@ class CheckedComm {
   using Panel = CheckedPanel<C, T>;
   static constexpr bool panels_in_place = C::panels_in_place;
   static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
+  static constexpr bool messages_in_order = partita::messages_in_order<C>;
 
   /// Communicates: a barrier, where inspections are carried.
   explicit CheckedComm(C base, CheckOptions options = {})
@@ -58,6 +62,12 @@ class CheckedComm {
   [[nodiscard]] int size() const noexcept { return base_.size(); }
   [[nodiscard]] C& base() noexcept { return base_; }
   [[nodiscard]] const C& base() const noexcept { return base_; }
+  /// Where views hold addresses of a device.
+  [[nodiscard]] decltype(auto) timeline() const noexcept
+    requires OnDevice<C>
+  {
+    return base_.timeline();
+  }
   /// Of the communicator underneath, without what comparisons moved.
   [[nodiscard]] Traffic traffic() const noexcept { return base_.traffic() - state_->log->comparisons; }
 
@@ -101,10 +111,12 @@ class CheckedComm {
     call.record.op = static_cast<int>(op);
     const detail::ByteRows bytes = detail::bytes_of(out);
     detail::ByteRows summed;
-    if (in.data == out.data && op == ReduceOp::sum && size() > 1 && state_->options.repeated_sums) {
-      call.record.repeated = state_->sums.repeated(bytes);
-      if (call.record.repeated != 0 && detail::sum_is_idle<T>(in)) call.record.repeated = 0;
-      summed = bytes;
+    if constexpr (!OnDevice<C>) {  // the host reads what was summed
+      if (in.data == out.data && op == ReduceOp::sum && size() > 1 && state_->options.repeated_sums) {
+        call.record.repeated = state_->sums.repeated(bytes);
+        if (call.record.repeated != 0 && detail::sum_is_idle<T>(in)) call.record.repeated = 0;
+        summed = bytes;
+      }
     }
     if (call.record.repeated == 0) state_->sums.touched(bytes);
     const auto check = [&] { detail::check_own_all_reduce<T>(in, out, op); };

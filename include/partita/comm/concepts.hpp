@@ -108,7 +108,7 @@ concept Communicator =
       { c.all_gather(in, out, blocks) } -> std::same_as<typename C::Request>;
       // receives[r] = sends[rank] of rank r; shapes must match pairwise.
       { c.all_to_all_v(sends, receives) } -> std::same_as<typename C::Request>;
-      // Matched in order for each (sender, receiver, tag).
+      // Matched in order for each (sender, receiver, tag); see messages_in_order below.
       { c.send(in, n, n) } -> std::same_as<typename C::Request>;
       { c.recv(out, n, n) } -> std::same_as<typename C::Request>;
 
@@ -138,6 +138,11 @@ concept OnDevice = requires(const C& c) { c.timeline(); };
 /// Whether panels better move as all-gathers of slices than as broadcasts, where nothing else is asked for.
 template <class C>
 inline constexpr bool prefers_all_gather = requires { requires C::prefers_all_gather; };
+
+/// Whether messages are matched in order for each (sender, receiver), whatever their tags: a receiver asks for them in
+/// the order in which they are sent.
+template <class C>
+inline constexpr bool messages_in_order = requires { requires C::messages_in_order; };
 
 /// A communicator whose ranks share cores may have compute_turn(): while what it returns lives, no other rank computes
 /// on the core of this one. Its holder must wait for no rank. Others give nothing to hold.

@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "partita/comm/arguments.hpp"
 #include "partita/comm/checked/product.hpp"
 #include "partita/comm/concepts.hpp"
+#include "partita/comm/traffic.hpp"
 
 namespace partita {
 
@@ -26,8 +26,9 @@ class CountingComm {
   using Panel = typename C::template Panel<T>;
   static constexpr bool panels_in_place = C::panels_in_place;
   static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
+  static constexpr bool messages_in_order = partita::messages_in_order<C>;
 
-  explicit CountingComm(C base) : base_(std::move(base)), count_(std::make_shared<Traffic>()) {}
+  explicit CountingComm(C base) : base_(std::move(base)), count_(std::make_shared<detail::TrafficCount>()) {}
 
   [[nodiscard]] int rank() const noexcept { return base_.rank(); }
   [[nodiscard]] int size() const noexcept { return base_.size(); }
@@ -41,19 +42,19 @@ class CountingComm {
     return base_.timeline();
   }
   /// Its own count; `base().traffic()` is that of the communicator that it wraps.
-  [[nodiscard]] Traffic traffic() const noexcept { return *count_; }
+  [[nodiscard]] Traffic traffic() const noexcept { return count_->total; }
 
   template <class T>
   [[nodiscard]] Request broadcast(View<T> out, int root) {
     Request request = base_.broadcast(out, root);
-    if (rank() != root) count<T>(out.size());
+    if (rank() != root) count_->template message<T>(out.size());
     return request;
   }
 
   template <class T>
   [[nodiscard]] Panel<T> broadcast_panel(std::type_identity_t<View<const T>> in, View<T> out, int root) {
     Panel<T> panel = base_.broadcast_panel(in, out, root);
-    if (rank() != root) count<T>(out.size());
+    if (rank() != root) count_->template message<T>(out.size());
     return panel;
   }
 
@@ -61,19 +62,14 @@ class CountingComm {
   [[nodiscard]] Request reduce(std::type_identity_t<View<const T>> in, View<T> out, int root,
                                Into into = Into::overwrite) {
     Request request = base_.reduce(in, out, root, into);
-    if (rank() != root) count<T>(in.size());
+    if (rank() != root) count_->template message<T>(in.size());
     return request;
   }
 
   template <class T>
   [[nodiscard]] Request all_reduce(std::type_identity_t<View<const T>> in, View<T> out, ReduceOp op = ReduceOp::sum) {
     Request request = base_.all_reduce(in, out, op);
-    for (int r = 0; r < size(); ++r) {
-      const index_t chunk = detail::balanced_chunk(in.size(), size(), r).size();
-      if (r == rank()) continue;
-      count<T>(chunk);
-      count<T>(chunk);
-    }
+    count_->template all_reduce<T>(in.size(), rank(), size());
     return request;
   }
 
@@ -81,14 +77,14 @@ class CountingComm {
   [[nodiscard]] Request reduce_scatter(std::type_identity_t<View<const T>> in, View<T> out,
                                        std::span<const Block> blocks) {
     Request request = base_.reduce_scatter(in, out, blocks);
-    count_others<T>(blocks);
+    count_->template others<T>(blocks, rank());
     return request;
   }
 
   template <class T>
   [[nodiscard]] Request all_gather(std::type_identity_t<View<const T>> in, View<T> out, std::span<const Block> blocks) {
     Request request = base_.all_gather(in, out, blocks);
-    count_others<T>(blocks);
+    count_->template others<T>(blocks, rank());
     return request;
   }
 
@@ -96,7 +92,7 @@ class CountingComm {
   [[nodiscard]] Request all_to_all_v(std::type_identity_t<std::span<const View<const T>>> sends,
                                      std::span<const View<T>> receives) {
     Request request = base_.all_to_all_v(sends, receives);
-    count_others<T>(receives);
+    count_->template others<T>(receives, rank());
     return request;
   }
 
@@ -108,7 +104,7 @@ class CountingComm {
   template <class T>
   [[nodiscard]] Request recv(View<T> out, int from, int tag) {
     Request request = base_.recv(out, from, tag);
-    if (rank() != from) count<T>(out.size());
+    if (rank() != from) count_->template message<T>(out.size());
     return request;
   }
 
@@ -132,27 +128,16 @@ class CountingComm {
   [[nodiscard]] Memory allocate(std::size_t bytes) { return base_.allocate(bytes); }
 
  private:
-  CountingComm(C base, std::shared_ptr<Traffic> shared) : base_(std::move(base)), count_(std::move(shared)) {}
+  CountingComm(C base, std::shared_ptr<detail::TrafficCount> shared)
+      : base_(std::move(base)), count_(std::move(shared)) {}
 
   [[nodiscard]] std::optional<CountingComm> wrap(std::optional<C> part) {
     if (!part) return std::nullopt;
     return CountingComm(*std::move(part), count_);
   }
 
-  /// One message of n elements, or none.
-  template <class T>
-  void count(index_t n) noexcept {
-    if (n > 0) count_->add(1, n, sizeof(T));
-  }
-  template <class T, class Piece>
-  void count_others(std::span<Piece> pieces) noexcept {
-    for (std::size_t r = 0; r < pieces.size(); ++r) {
-      if (static_cast<int>(r) != rank()) count<T>(pieces[r].size());
-    }
-  }
-
   C base_;
-  std::shared_ptr<Traffic> count_;
+  std::shared_ptr<detail::TrafficCount> count_;
 };
 
 namespace detail {

@@ -27,17 +27,21 @@ template <class C>
     mine[record_words + text_words + 2 * i + 1] = own.shapes[i].cols;
   }
   std::vector<std::int64_t> all(words * ranks);
-  std::vector<Block> blocks;
-  for (int r = 0; r < base.size(); ++r) blocks.push_back({{r, r + 1}, {0, static_cast<index_t>(words)}});
-  const Traffic before = base.traffic();
-  base.all_gather(View<const std::int64_t>(row_view(mine.data(), static_cast<index_t>(words))),
-                  View<std::int64_t>(all.data(), {base.size(), static_cast<index_t>(words)}),
-                  std::span<const Block>(blocks))
-      .wait();
-  const Traffic moved = base.traffic() - before;
-  state.log->comparisons.messages += moved.messages;
-  state.log->comparisons.elements += moved.elements;
-  state.log->comparisons.bytes += moved.bytes;
+  if constexpr (OnDevice<C>) {
+    base.gather_words(mine, all);
+  } else {
+    std::vector<Block> blocks;
+    for (int r = 0; r < base.size(); ++r) blocks.push_back({{r, r + 1}, {0, static_cast<index_t>(words)}});
+    const Traffic before = base.traffic();
+    base.all_gather(View<const std::int64_t>(row_view(mine.data(), static_cast<index_t>(words))),
+                    View<std::int64_t>(all.data(), {base.size(), static_cast<index_t>(words)}),
+                    std::span<const Block>(blocks))
+        .wait();
+    const Traffic moved = base.traffic() - before;
+    state.log->comparisons.messages += moved.messages;
+    state.log->comparisons.elements += moved.elements;
+    state.log->comparisons.bytes += moved.bytes;
+  }
 
   std::vector<CallRecord> records(ranks);
   std::vector<std::vector<Shape>> shapes(ranks);
