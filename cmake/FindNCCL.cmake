@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # NCCL, which brings no package of its own: as NVIDIA's packages lay it out, as conda does, and as Python wheels do
-# (nvidia/nccl/{include,lib}, where only the versioned libnccl.so.2 exists). NCCL_ROOT points elsewhere.
+# (nvidia/nccl/{include,lib}, where only the versioned libnccl.so.2 exists): beside the CUDA that FindCUDALibraries has
+# found. NCCL_ROOT points elsewhere.
 #
 #   NCCL_INCLUDE_DIRS, NCCL_LIBRARIES, NCCL_VERSION, and the target NCCL::NCCL where the library is found too
 
-set(hints ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_LIBRARY_ROOT} $ENV{CONDA_PREFIX})
-find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${hints} PATH_SUFFIXES include ../../nccl/include)
-find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${NCCL_INCLUDE_DIR}/.." ${CUDAToolkit_LIBRARY_DIR} ${hints}
-             PATH_SUFFIXES lib lib64)
+set(hints "")
+foreach(dir IN LISTS CUDALibraries_INCLUDE_DIRS)
+  cmake_path(GET dir PARENT_PATH dir)
+  list(APPEND hints "${dir}")
+  cmake_path(GET dir PARENT_PATH dir)
+  list(APPEND hints "${dir}/nccl")
+endforeach()
+list(APPEND hints $ENV{CONDA_PREFIX})
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${hints} PATH_SUFFIXES include)
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS "${NCCL_INCLUDE_DIR}/.." ${hints} PATH_SUFFIXES lib lib64)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 
 if(NCCL_INCLUDE_DIR)

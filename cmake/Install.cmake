@@ -11,6 +11,7 @@ configure_package_config_file(cmake/partita-config.cmake.in partita-config.cmake
 write_basic_package_version_file(partita-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/partita-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/partita-config-version.cmake" cmake/KernelUnits.cmake cmake/ProductLibraries.cmake
+              cmake/CudaUnits.cmake cmake/FindCUDALibraries.cmake cmake/FindNCCL.cmake
         DESTINATION "${package_dir}")
 
 configure_file(cmake/partita.pc.in partita.pc @ONLY)

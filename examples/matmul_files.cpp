@@ -67,10 +67,11 @@ void print(const Report& report, const Options& options) {
 }
 
 /// Computes with scalar T, reports on rank 0, and writes the result, if all is well.
-template <class T, class Comm>
-void run_with(RankContext<Comm>& context, const Options& options, const Files& files) {
+template <class T, class R>
+void run_with(const R& rank, const Options& options, const Files& files) {
   const Job& job = options.job;
-  Comm& comm = context.comm().base();
+  auto& context = rank.host;
+  auto& comm = context.comm().base();
   const auto verify = [&](Block block, View<const T> c) {
     double error = 0;
     std::string objection;
@@ -100,29 +101,27 @@ void run_with(RankContext<Comm>& context, const Options& options, const Files& f
     detail::agree_or_throw<JobError>(comm, objection);
     if (error > 1) throw JobError("verification failed: an error is " + std::to_string(error) + " times its bound");
   };
-  multiply_files<T, Comm>(context, find_policy(options.policy, job.transpose_a, job.transpose_b), options.extents, job,
-                          check);
+  multiply_files<T>(rank, find_policy(options.policy, job.transpose_a, job.transpose_b), options.extents, job, check);
 }
 
 /// What one rank does.
-template <class Comm>
-void run_rank(RankContext<Comm>& context, const Options& options, const Files& files) {
+template <class R>
+void run_rank(const R& rank, const Options& options, const Files& files) {
   const NpyType a = files.a.header().dtype;
   const NpyType b = files.b.header().dtype;
   const bool complex = is_complex(a) || is_complex(b);
   const bool single = is_single(a) && is_single(b);
-  if (context.rank() == 0) {
+  if (rank.host.rank() == 0) {
     std::cout << "product   " << describe(files.a, options.job.transpose_a) << " x "
               << describe(files.b, options.job.transpose_b) << " in "
               << (complex ? (single ? "complex64" : "complex128") : (single ? "float32" : "float64")) << "\n";
   }
   if (complex) {
-    single ? run_with<std::complex<float>>(context, options, files)
-           : run_with<std::complex<double>>(context, options, files);
+    single ? run_with<std::complex<float>>(rank, options, files) : run_with<std::complex<double>>(rank, options, files);
   } else {
-    single ? run_with<float>(context, options, files) : run_with<double>(context, options, files);
+    single ? run_with<float>(rank, options, files) : run_with<double>(rank, options, files);
   }
-  if (context.rank() == 0) std::cout << "written   " << options.job.output << std::endl;
+  if (rank.host.rank() == 0) std::cout << "written   " << options.job.output << std::endl;
 }
 
 /// An error in one line.
@@ -174,7 +173,9 @@ int run_on_threads(int argc, char** argv) {
     const Files files(options.job);
     int ranks = 1;
     for (const int extent : options.extents) ranks *= extent;
-    on_threads(ranks, [&](RankContext<ThreadComm>& context) { run_rank(context, options, files); });
+    on_threads(ranks, [&](RankContext<ThreadComm>& context) {
+      run_rank(HostRank<ThreadComm>{context, context}, options, files);
+    });
   };
   guard(app, work, [&](int code, const std::string& text) {
     if (launched_processes() <= 1 || launched_rank() == 0) status = tell(code, text);
@@ -204,7 +205,7 @@ int run_on_processes(int argc, char** argv) {
       const std::string text = detail::agree_on_objection(context.comm(), own_status == status ? own_text : "");
       return context.rank() == 0 ? tell(static_cast<int>(status), text) : static_cast<int>(status);
     }
-    run_rank(context, *options, *files);
+    run_rank(HostRank<MpiComm>{context, context}, *options, *files);
     return 0;
   });
 }

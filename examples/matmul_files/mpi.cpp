@@ -4,6 +4,6 @@
 
 namespace matmul_files {
 
-MATMUL_FILES_PRODUCTS(, MpiComm);
+MATMUL_FILES_PRODUCTS(, HostRank<MpiComm>);
 
 }  // namespace matmul_files

@@ -13,7 +13,7 @@
 
 namespace matmul_files {
 
-MATMUL_FILES_PRODUCTS(extern, MpiComm);
+MATMUL_FILES_PRODUCTS(extern, HostRank<MpiComm>);
 
 /// Whether mpirun of Open MPI, MPICH or Slurm has started this process.
 inline bool under_mpirun() { return launched_processes() > 0 || std::getenv("PMIX_RANK") != nullptr; }

@@ -4,6 +4,6 @@
 
 namespace matmul_files {
 
-MATMUL_FILES_PRODUCTS(, ThreadComm);
+MATMUL_FILES_PRODUCTS(, HostRank<ThreadComm>);
 
 }  // namespace matmul_files

@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library's own kernels as host code, with what they touch declared.
-#include "cuda_emulation/kernel.hpp"
+#include "cuda_emulation/for_each_index.hpp"
 #include "partita/backend/cuda/combine.cuh"
 #include "partita/backend/cuda/kernels.hpp"
 
-namespace partita {
-namespace {
+namespace partita::detail {
 
 template <class T>
-cuda_emulation::Rectangle rectangle(View<T> v) {
-  const auto pitch = static_cast<std::size_t>(v.rows == 1 ? v.cols : v.ld) * sizeof(T);
-  return {v.data, pitch, static_cast<std::size_t>(v.cols) * sizeof(T), static_cast<std::size_t>(v.rows)};
-}
-
-}  // namespace
-
-namespace detail {
-
-template <class T>
-  requires is_storage_only_v<T>
 void launch_combine(cudaStream_t stream, float beta, View<const float> in, View<T> out) {
   using namespace cuda_emulation;
   std::vector<Access> accesses{writes(rectangle(out))};
@@ -36,5 +24,4 @@ void launch_combine(cudaStream_t stream, float beta, View<const float> in, View<
 template void launch_combine(cudaStream_t, float, View<const float>, View<half>);
 template void launch_combine(cudaStream_t, float, View<const float>, View<bfloat16>);
 
-}  // namespace detail
-}  // namespace partita
+}  // namespace partita::detail

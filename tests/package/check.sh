@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs Partita and builds a stranger's project on it: check.sh SOURCE BUILD SCRATCH CXX WAY, where WAY is install,
-# subdirectory, fetch or pkgconfig.
+# cuda, subdirectory, fetch or pkgconfig.
 set -eu
 source=$1 build=$2 scratch=$3 cxx=$4 way=$5
 
@@ -21,7 +21,7 @@ if [ "$way" = pkgconfig ]; then
 fi
 
 cmake -S "$source/tests/package" -B "$scratch/build" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Debug \
-  -DWAY="$way" -DPARTITA_SOURCE="$source" -DCMAKE_PREFIX_PATH="$scratch/prefix"
+  -DWAY="$way" -DPARTITA_SOURCE="$source" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DPARTITA_CUDA_ARCHITECTURES=80
 case $way in  # the install is tried whole, the other ways with one program each
   install) programs=(header_only compiled)
     for component in blas mpi; do
@@ -30,6 +30,7 @@ case $way in  # the install is tried whole, the other ways with one program each
       fi
     done ;;
   subdirectory) programs=(compiled) ;;
+  cuda) programs=(cuda) ;;
   *) programs=(header_only) ;;
 esac
 cmake --build "$scratch/build" --parallel 2 --target "${programs[@]}"

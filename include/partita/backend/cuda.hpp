@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // CudaBackend: device memory, a stream, and cuBLAS for products. Plain C++: no compiler for kernels is needed, unless
-// 16-bit results are rounded from fp32 (backend/cuda/kernels.hpp).
+// 16-bit results are rounded from fp32, or layers run (backend/cuda/kernels.hpp).
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <utility>
 
+#include "partita/backend/body.hpp"
 #include "partita/backend/concepts.hpp"
 #include "partita/backend/cuda/gemm.hpp"
 #include "partita/backend/cuda/kernels.hpp"
@@ -134,6 +135,15 @@ class CudaBackend {
   }
 
   /// Waits for all work of the rank, communication too.
+  /// The body for all i in [0, count) (backend/body.hpp), on views of device memory. A program links only where a unit
+  /// of kernels names the body; those of the layers are compiled into partita::cuda_kernels.
+  template <class Body>
+  void for_each_index(index_t count, const Body& body) {
+    if (count <= 0) return;
+    timeline_->before_compute(map_views(body, [](const auto& view) { return cuda_access(view); }));
+    detail::launch_for_each_index(timeline_->compute(), count, body);
+  }
+
   void sync() { timeline_->sync(); }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "partita/nn/host_values.hpp"
 #include "partita/nn/indices.hpp"
 #include "partita/nn/kernel/arg_max.hpp"
 #include "partita/nn/partitions.hpp"
@@ -61,8 +62,8 @@ template <class T, class P, class Ctx>
   for_each_index(logits.context().backend(), 1,
                  kernel::CountHits{classes.local(), targets.local(), ignore_index, counts.local()});
   all_reduce_along(logits.grid().ranks(), P::layout.rows, counts.local());
-  logits.context().sync();
-  return {counts.local()(0, 0), counts.local()(0, 1)};
+  const auto [correct, kept] = host_values<2>(logits.context(), counts.local());
+  return {correct, kept};
 }
 
 /// The steps of arg_max() of logits with partition P on the rank at `place`.

@@ -24,12 +24,13 @@ void assign(DistTensor<T, P, Ctx>& tensor, const Matrix<T>& whole, WeightOrder o
                      to_string(tensor.shape()));
   }
   const Block block = tensor.block();
-  const View<T> local = tensor.local();
-  for (index_t i = block.rows.begin; i < block.rows.end; ++i) {
-    for (index_t j = block.cols.begin; j < block.cols.end; ++j) {
-      local(i - block.rows.begin, j - block.cols.begin) = turned ? whole(j, i) : whole(i, j);
+  detail::fill(tensor.context().backend(), tensor.local(), [&](View<T> local) {
+    for (index_t i = block.rows.begin; i < block.rows.end; ++i) {
+      for (index_t j = block.cols.begin; j < block.cols.end; ++j) {
+        local(i - block.rows.begin, j - block.cols.begin) = turned ? whole(j, i) : whole(i, j);
+      }
     }
-  }
+  });
 }
 
 }  // namespace partita

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "partita/nn/activation.hpp"
+#include "partita/nn/host_values.hpp"
 #include "partita/nn/indices.hpp"
 #include "partita/nn/kernel/cross_entropy.hpp"
 #include "partita/nn/partitions.hpp"
@@ -67,10 +68,10 @@ class CrossEntropy {
                    kernel::SumLosses<A>{sums, targets->local(), options_.ignore_index, options_.label_smoothing,
                                         extent.shape.cols, totals});
     all_reduce_along(grid, Logits::layout.rows, totals);
-    grid.context().sync();
-    kept_ = static_cast<index_t>(totals(0, 1));
+    const auto [loss, kept] = host_values<2>(grid.context(), totals);
+    kept_ = static_cast<index_t>(kept);
     kept_state_.emplace(State{std::move(logits), std::move(targets), std::move(numbers)});
-    return kept_ > 0 ? totals(0, 0) / static_cast<double>(kept_) : 0.0;
+    return kept_ > 0 ? loss / kept : 0.0;
   }
 
   /// How many rows of all ranks the last loss is the mean of.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "partita/nn/host_values.hpp"
 #include "partita/nn/kernel/squares.hpp"
 #include "partita/nn/local.hpp"
 #include "partita/nn/parameter.hpp"
@@ -34,8 +35,7 @@ template <class T, class Ctx>
   }
   for_each_index(backend, 1, kernel::AddUp{parts, total});
   all_reduce_along(grid, grid.axes(), total);
-  grid.context().sync();
-  return std::sqrt(total(0, 0));
+  return std::sqrt(host_values<1>(grid.context(), total)[0]);
 }
 
 /// The steps of gradient_norm() on the rank at `place`, along all `axes` of the grid.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "partita/comm/agree.hpp"
+#include "partita/nn/host_values.hpp"
 #include "partita/nn/kernel/indices.hpp"
 #include "partita/nn/local.hpp"
 #include "partita/tensor/dist_tensor.hpp"
@@ -18,18 +19,19 @@ namespace partita::detail {
 template <class P, class Ctx>
 void check_indices(const DistTensor<std::int64_t, P, Ctx>& indices, index_t limit, std::optional<std::int64_t> ignored,
                    const std::string& subject) {
-  index_t found = -1;
-  const kernel::FirstOutside check{indices.local(), limit, ignored.value_or(0), ignored.has_value(),
-                                   View<index_t>(&found, 1, 1, 1)};
-  for_each_index(indices.context().backend(), 1, check);
+  Ctx& context = indices.context();
+  const View<std::int64_t> found(context.template workspace<std::int64_t>(0, 2), {1, 2});
+  const kernel::FirstOutside check{indices.local(), limit, ignored.value_or(0), ignored.has_value(), found};
+  for_each_index(context.backend(), 1, check);
+  const auto [row, index] = host_values<2>(context, found);
   std::string objection;
-  if (found >= 0) {
-    objection = "ArgumentError: " + subject + ": row " + std::to_string(indices.block().rows.begin + found) +
-                " asks for " + std::to_string(indices.local()(found, 0)) + ", there " +
+  if (row >= 0) {
+    objection = "ArgumentError: " + subject + ": row " + std::to_string(indices.block().rows.begin + row) +
+                " asks for " + std::to_string(index) + ", there " +
                 (limit > 0 ? "are 0 to " + std::to_string(limit - 1) : std::string("is none")) +
                 (ignored ? ", and " + std::to_string(*ignored) + " is ignored" : std::string());
   }
-  agree_or_throw<ArgumentError>(indices.context().comm(), objection);
+  agree_or_throw<ArgumentError>(context.comm(), objection);
 }
 
 /// Throws on all ranks where targets do not go with logits [M, V]: ShapeError where they are not [M, 1], UnitError

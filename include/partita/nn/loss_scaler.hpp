@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "partita/nn/host_values.hpp"
 #include "partita/nn/kernel/unscale.hpp"
 #include "partita/nn/local.hpp"
 #include "partita/nn/parameter.hpp"
@@ -63,13 +64,13 @@ class LossScaler {
     constexpr index_t flags = 64;
     const Memory memory = context.template allocate<index_t>(flags);
     const View<index_t> bad = row_view(reinterpret_cast<index_t*>(memory.get()), flags);
-    std::fill_n(bad.data, flags, 0);
+    detail::clear(context.backend(), bad);
     for (const auto& parameter : parameters) {
       const kernel::Unscale<A> body{parameter.gradient, static_cast<A>(1 / scale_), bad};
       for_each_index(context.backend(), flags, body);
     }
-    context.sync();
-    const bool finite = context.comm().agree(*std::max_element(bad.data, bad.data + flags)) == 0;
+    const auto found = host_values<flags>(context, bad);
+    const bool finite = context.comm().agree(*std::max_element(found.begin(), found.end())) == 0;
     adapt(finite);
     return finite;
   }

@@ -25,7 +25,7 @@ struct UpdateViews {
 };
 
 /// A rule of learning: numbers that may change between steps, how many moments of the gradients it keeps, and the
-/// update number `step` (from 1) as a body for each row. `decays`: whether the rule's weight decay is for this
+/// update number `step` (from 1) as a body for the weight's rows. `decays`: whether the rule's weight decay is for this
 /// parameter. Models: Sgd, Adam, AdamW.
 template <class R>
 concept LearningRule = std::copyable<R> && requires(const R rule, const UpdateViews<float>& views, index_t step) {
@@ -34,7 +34,7 @@ concept LearningRule = std::copyable<R> && requires(const R rule, const UpdateVi
   { R::moment_names } -> std::convertible_to<std::array<std::string_view, 2>>;
   // Throws ArgumentError for numbers outside their domain.
   { rule.check() } -> std::same_as<void>;
-  rule.update(views, step, true)(index_t{0});
+  { rule.update(views, step, true) } -> LocalBody;
 };
 
 /// Predicates for the weight decay: all parameters, or only those that are matrices, not a bias, a gain or a shift.

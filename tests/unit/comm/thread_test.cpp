@@ -241,7 +241,7 @@ TEST_CASE("Sums too long for the caches are right at both ends of every run, in 
     constexpr index_t rows = 3;
     constexpr index_t cols = 350003;
     constexpr index_t ld = cols + 7;
-    static_assert(static_cast<std::size_t>(rows * cols) * sizeof(double) > detail::streamed_bytes);
+    static_assert(static_cast<std::size_t>(rows * cols) * sizeof(double) > detail::streamed_tiles_bytes);
     const auto value = [](int rank, index_t i, index_t j) { return static_cast<double>((rank + 1) * (i * cols + j)); };
     std::vector<double> in(static_cast<std::size_t>(rows * ld), -1.0);
     std::vector<double> out(in);
@@ -271,6 +271,42 @@ TEST_CASE("Sums too long for the caches are right at both ends of every run, in 
     comm.all_reduce(from, from).wait();
     check(in, from, cols);
   });
+}
+
+/// An all-reduction of vectors whose outputs begin `shift(rank)` elements into a line of the cache, on `ranks` ranks.
+template <class T, class ShiftOf>
+void check_long_vectors(int ranks, ShiftOf shift) {
+  constexpr index_t per_rank = static_cast<index_t>(detail::streamed_lines_bytes / sizeof(T)) + 77;
+  launch_threads(ranks, [&](ThreadComm& comm) {
+    const auto value = [](int rank, index_t i) { return T(static_cast<float>((rank + 1) * (i % 1009))); };
+    const T guard(-1);
+    std::vector<T> in(static_cast<std::size_t>(per_rank), guard);
+    std::vector<T> out(static_cast<std::size_t>(per_rank) + 40, guard);
+    for (index_t i = 0; i < per_rank; ++i) in[static_cast<std::size_t>(i)] = value(comm.rank(), i);
+    const auto line = reinterpret_cast<std::uintptr_t>(out.data()) % 64 / sizeof(T);
+    const auto begin = static_cast<index_t>((64 / sizeof(T) - line) + static_cast<std::size_t>(shift(comm.rank())));
+    comm.all_reduce(row_view(in.data(), per_rank), row_view(out.data() + begin, per_rank)).wait();
+    index_t wrong = 0;
+    for (index_t i = 0; i < static_cast<index_t>(out.size()); ++i) {
+      const bool inside = i >= begin && i < begin + per_rank;
+      const T expected = inside ? value(ranks * (ranks + 1) / 2 - 1, i - begin) : guard;
+      wrong += out[static_cast<std::size_t>(i)] == expected ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  });
+}
+
+TEST_CASE("Long vectors are summed line by line from wherever they begin, and where their lines differ") {
+  const auto none = [](int) { return 0; };
+  const auto same = [](int) { return 3; };
+  const auto own = [](int rank) { return rank; };
+  check_long_vectors<float>(3, none);
+  check_long_vectors<float>(4, same);
+  check_long_vectors<float>(8, same);
+  check_long_vectors<float>(3, own);
+  check_long_vectors<float>(9, none);
+  check_long_vectors<std::complex<double>>(4, same);
+  check_long_vectors<std::int32_t>(4, same);
 }
 
 TEST_CASE("A NaN survives a maximum whichever rank it comes from") {

@@ -57,7 +57,6 @@ __global__ void combine_kernel(CombineElement<T> element, long long rows, long l
 }
 
 template <class T>
-  requires is_storage_only_v<T>
 void launch_combine(cudaStream_t stream, float beta, View<const float> in, View<T> out) {
   constexpr unsigned threads = 256;
   const auto blocks = static_cast<unsigned>((out.cols + threads - 1) / threads);

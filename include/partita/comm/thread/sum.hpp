@@ -66,8 +66,9 @@ void combine(T* __restrict into, const T* __restrict from, index_t n, [[maybe_un
 }
 
 /// A rank that reads more than this in one reduction leaves little of the result in cache: it is written past the
-/// cache, which spares the reading of what it replaces.
-inline constexpr std::size_t streamed_bytes = std::size_t{8} << 20;
+/// cache, which spares the reading of what it replaces. Tiles of many buffers have a later turning point than lines.
+inline constexpr std::size_t streamed_lines_bytes = std::size_t{2} << 20;
+inline constexpr std::size_t streamed_tiles_bytes = std::size_t{8} << 20;
 
 /// Copies past the caches where the processor can. Peers may read it after end_of_streams().
 template <class T>
@@ -96,6 +97,61 @@ inline void end_of_streams() noexcept {
 #endif
 }
 
+/// For the elements of `range` of buffers without gaps: all outputs = contribution(0) + contribution(1) + …, a line of
+/// the cache at a time, so that all buffers are read and written at once, and past the caches. False, with nothing
+/// done, where that cannot be, or does not pay: fewer than 3 or more than 8 contributions, or outputs whose lines
+/// differ.
+template <class T, class Contribution, class Output>
+bool sum_lines(Range range, int contributions, Contribution contribution, int outputs, Output output) noexcept {
+#if defined(__SSE2__)
+  constexpr int most = 8;
+  constexpr std::size_t line_bytes = 64;
+  constexpr index_t line_size = static_cast<index_t>(line_bytes / sizeof(T));
+  if (line_bytes % sizeof(T) != 0 || contributions < 3 || contributions > most || outputs > most) return false;
+  const T* in[most] = {};
+  T* out[most] = {};
+  for (int c = 0; c < contributions; ++c) {
+    const View<const T> from = contribution(c);
+    if (!from.contiguous()) return false;
+    in[c] = from.data + range.begin;
+  }
+  const auto misaligned = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p) % line_bytes; };
+  for (int o = 0; o < outputs; ++o) {
+    const View<T> to = output(o);
+    if (!to.contiguous()) return false;
+    out[o] = to.data + range.begin;
+    if (misaligned(out[o]) != misaligned(out[0])) return false;
+  }
+  const std::size_t head_bytes = (line_bytes - misaligned(out[0])) % line_bytes;
+  if (head_bytes % sizeof(T) != 0) return false;
+  const index_t head = std::min(range.size(), static_cast<index_t>(head_bytes / sizeof(T)));
+  const auto one_by_one = [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      T sum = in[0][i];
+      for (int c = 1; c < contributions; ++c) sum = static_cast<T>(sum + in[c][i]);
+      for (int o = 0; o < outputs; ++o) out[o][i] = sum;
+    }
+  };
+  one_by_one(0, head);
+  index_t i = head;
+  for (; i + line_size <= range.size(); i += line_size) {
+    alignas(line_bytes) T line[line_bytes / sizeof(T)];
+    std::copy_n(in[0] + i, line_size, line);
+    for (int c = 1; c < contributions; ++c) combine(line, in[c] + i, line_size, ReduceOp::sum);
+    for (int o = 0; o < outputs; ++o) {
+      for (index_t j = 0; j < line_size; j += static_cast<index_t>(16 / sizeof(T))) {
+        _mm_stream_si128(reinterpret_cast<__m128i*>(out[o] + i + j),
+                         _mm_load_si128(reinterpret_cast<const __m128i*>(line + j)));
+      }
+    }
+  }
+  one_by_one(i, range.size());
+  return true;
+#else
+  return false;
+#endif
+}
+
 /// For the elements `range` of a rectangle, in row-major order:
 ///   output(0 … outputs-1) = [output(0) +] contribution(0) + contribution(1) + … + contribution(contributions-1).
 /// All is read before anything of the same elements is written, so outputs may be contributions.
@@ -106,7 +162,11 @@ void combine_range(Range range, ReduceOp op, Into into, int contributions, Contr
   alignas(64) std::byte memory[16384];
   T* tile = reinterpret_cast<T*>(memory);
   const auto read = static_cast<std::size_t>(range.size() * contributions) * sizeof(T);
-  const bool streams = into == Into::overwrite && read > streamed_bytes;
+  if (into == Into::overwrite && op == ReduceOp::sum && read > streamed_lines_bytes &&
+      sum_lines<T>(range, contributions, contribution, outputs, output)) {
+    return end_of_streams();
+  }
+  const bool streams = into == Into::overwrite && read > streamed_tiles_bytes;
   for (index_t begin = range.begin; begin < range.end; begin += tile_size) {
     const index_t n = std::min(tile_size, range.end - begin);
     const auto load = [tile](const T* from, index_t at, index_t count) { std::copy_n(from, count, tile + at); };

@@ -22,7 +22,8 @@ struct RowArgMax {
   View<std::int64_t> found;  // m×1
   static constexpr std::int64_t nothing = std::numeric_limits<std::int64_t>::min();
 
-  void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(logits, values, found); }
+  constexpr void operator()(index_t i) const {
     A largest = -std::numeric_limits<A>::infinity();
     index_t at = 0;
     for (index_t j = 0; j < logits.cols; ++j) {
@@ -42,6 +43,7 @@ struct KeepLargest {
   View<const A> values;
   View<std::int64_t> found;
 
+  constexpr auto with_views(auto&& f) { return f(values, found); }
   constexpr void operator()(index_t i) const {
     if (values(0, i) != values(1, i)) found(i, 0) = std::numeric_limits<std::int64_t>::min();
   }
@@ -51,6 +53,7 @@ struct KeepLargest {
 struct NegateFound {
   View<std::int64_t> found;
 
+  constexpr auto with_views(auto&& f) { return f(found); }
   constexpr void operator()(index_t i) const {
     found(i, 0) = found(i, 0) == std::numeric_limits<std::int64_t>::min() ? -1 : -found(i, 0);
   }
@@ -64,6 +67,7 @@ struct CountHits {
   std::int64_t ignored;
   View<std::int64_t> counts;  // 1×2
 
+  constexpr auto with_views(auto&& f) { return f(classes, targets, counts); }
   constexpr void operator()(index_t) const {
     counts(0, 0) = counts(0, 1) = 0;
     for (index_t i = 0; i < targets.rows && !targets.empty(); ++i) {

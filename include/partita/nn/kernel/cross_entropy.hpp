@@ -18,7 +18,8 @@ struct RowMaximum {
   View<const T> logits;
   View<A> maximum;  // 1×m
 
-  void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(logits, maximum); }
+  constexpr void operator()(index_t i) const {
     A largest = -std::numeric_limits<A>::infinity();
     for (index_t j = 0; j < logits.cols; ++j) {
       const A x = static_cast<A>(logits(i, j));
@@ -40,7 +41,8 @@ struct ExponentialSums {
   index_t first;
   View<A> sums;
 
-  void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(logits, targets, maximum, sums); }
+  constexpr void operator()(index_t i) const {
     const A shift = maximum(0, i) == -std::numeric_limits<A>::infinity() ? A(0) : maximum(0, i);
     A exponentials = 0;
     A plain = 0;
@@ -68,7 +70,8 @@ struct SumLosses {
   index_t classes;
   View<double> totals;  // 1×2
 
-  void operator()(index_t) const {
+  constexpr auto with_views(auto&& f) { return f(sums, targets, totals); }
+  constexpr void operator()(index_t) const {
     double loss = 0;
     double kept = 0;
     for (index_t i = 0; i < sums.cols && !sums.empty(); ++i) {
@@ -76,7 +79,7 @@ struct SumLosses {
       const auto target = static_cast<double>(sums(1, i));
       const double partition = std::log(static_cast<double>(sums(0, i)));
       // A target without probability has an infinite loss, where the row has no other probability either.
-      double row = std::isinf(target) && target < 0 ? -target : partition - (1 - smoothing) * target;
+      double row = target == -std::numeric_limits<double>::infinity() ? -target : partition - (1 - smoothing) * target;
       if (smoothing > 0) row -= smoothing / static_cast<double>(classes) * static_cast<double>(sums(2, i));
       loss += row;
       kept += 1;
@@ -101,7 +104,8 @@ struct CrossEntropyGradient {
   A factor;
   View<T> out;
 
-  void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(logits, targets, maximum, sums, out); }
+  constexpr void operator()(index_t i) const {
     const std::int64_t target = targets(i, 0);
     const bool kept = target != ignored;
     const index_t at = target >= first ? target - first : -1;

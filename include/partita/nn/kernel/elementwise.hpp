@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local work element by element: a function and its slope, a sum, and random zeros. Index: the row i.
+// Local work element by element: a function and its slope, a sum, and random zeros.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,11 @@ struct Apply {
   View<const T> in;
   View<T> out;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(in, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     using A = accumulate_t<T>;
-    for (index_t j = 0; j < out.cols; ++j) out(i, j) = static_cast<T>(Function::value(static_cast<A>(in(i, j))));
+    out(i, j) = static_cast<T>(Function::value(static_cast<A>(in(i, j))));
   }
 };
 
@@ -29,11 +31,11 @@ struct ApplySlope {
   View<const T> gradient;
   View<T> out;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(in, gradient, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     using A = accumulate_t<T>;
-    for (index_t j = 0; j < out.cols; ++j) {
-      out(i, j) = static_cast<T>(static_cast<A>(gradient(i, j)) * Function::slope(static_cast<A>(in(i, j))));
-    }
+    out(i, j) = static_cast<T>(static_cast<A>(gradient(i, j)) * Function::slope(static_cast<A>(in(i, j))));
   }
 };
 
@@ -44,11 +46,11 @@ struct Add {
   View<const T> b;
   View<T> out;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(a, b, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     using A = accumulate_t<T>;
-    for (index_t j = 0; j < out.cols; ++j) {
-      out(i, j) = static_cast<T>(static_cast<A>(a(i, j)) + static_cast<A>(b(i, j)));
-    }
+    out(i, j) = static_cast<T>(static_cast<A>(a(i, j)) + static_cast<A>(b(i, j)));
   }
 };
 
@@ -77,12 +79,12 @@ struct Drop {
   index_t row = 0;
   index_t col = 0;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(in, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     using A = accumulate_t<T>;
-    for (index_t j = 0; j < out.cols; ++j) {
-      const A factor = keep.factor<A>(row + i, col + j);
-      out(i, j) = factor == A(0) ? T{} : static_cast<T>(factor * static_cast<A>(in(i, j)));
-    }
+    const A factor = keep.factor<A>(row + i, col + j);
+    out(i, j) = factor == A(0) ? T{} : static_cast<T>(factor * static_cast<A>(in(i, j)));
   }
 };
 

@@ -9,26 +9,31 @@
 
 namespace partita::kernel {
 
-/// found = the first row whose index is neither in [0, limit) nor ignored; unchanged where there is none. Index: 0.
+/// found = the first row whose index is neither in [0, limit) nor ignored, and that index; row -1 where there is none.
+/// Index: 0.
 struct FirstOutside {
   View<const std::int64_t> indices;  // m×1
   index_t limit;
   std::int64_t ignored;
   bool ignores;
-  View<index_t> found;  // 1×1
+  View<std::int64_t> found;  // 1×2
 
+  constexpr auto with_views(auto&& f) { return f(indices, found); }
   constexpr void operator()(index_t) const {
+    found(0, 0) = -1;
+    found(0, 1) = 0;
     for (index_t i = 0; i < indices.rows && !indices.empty(); ++i) {
       const std::int64_t index = indices(i, 0);
       if ((index >= 0 && index < limit) || (ignores && index == ignored)) continue;
       found(0, 0) = i;
+      found(0, 1) = index;
       return;
     }
   }
 };
 
 /// out[i, :] = the row of the table whose id is ids[i], of which this block holds those from `first` on; zero where
-/// another block holds it. Index: the row i.
+/// another block holds it.
 template <class T, class U>
 struct LookUpRows {
   View<const std::int64_t> ids;  // m×1
@@ -36,12 +41,12 @@ struct LookUpRows {
   index_t first;
   View<U> out;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(ids, table, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     const std::int64_t id = ids(i, 0);
     const bool held = id >= first && id - first < table.rows;
-    for (index_t j = 0; j < out.cols; ++j) {
-      out(i, j) = held ? static_cast<U>(static_cast<accumulate_t<T>>(table(id - first, j))) : U{};
-    }
+    out(i, j) = held ? static_cast<U>(static_cast<accumulate_t<T>>(table(id - first, j))) : U{};
   }
 };
 
@@ -55,6 +60,7 @@ struct AddRowsById {
   index_t first;
   View<accumulate_t<T>> sum;
 
+  constexpr auto with_views(auto&& f) { return f(ids, in, sum); }
   [[nodiscard]] constexpr index_t stripes() const noexcept { return (in.cols + width - 1) / width; }
   constexpr void operator()(index_t stripe) const {
     const index_t begin = stripe * width;

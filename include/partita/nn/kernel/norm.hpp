@@ -16,6 +16,7 @@ struct RowSums {
   View<const T> x;
   View<accumulate_t<T>> sums;  // rows×1
 
+  constexpr auto with_views(auto&& f) { return f(x, sums); }
   constexpr void operator()(index_t i) const {
     accumulate_t<T> sum(0);
     for (index_t j = 0; j < x.cols; ++j) sum += static_cast<accumulate_t<T>>(x(i, j));
@@ -30,6 +31,7 @@ struct RowDeviations {
   View<accumulate_t<T>> moments;
   accumulate_t<T> count;
 
+  constexpr auto with_views(auto&& f) { return f(x, moments); }
   constexpr void operator()(index_t i) const {
     using A = accumulate_t<T>;
     const A mean = moments(i, 0) / count;
@@ -54,6 +56,7 @@ struct NormalizeRows {
   accumulate_t<T> count;
   accumulate_t<T> eps;
 
+  constexpr auto with_views(auto&& f) { return f(x, gain, shift, moments, y); }
   constexpr void operator()(index_t i) const {
     using A = accumulate_t<T>;
     const A mean = moments(i, 0);
@@ -89,6 +92,7 @@ struct NormGradientSums {
   NormedRows<T> rows;
   View<accumulate_t<T>> sums;  // rows×2
 
+  constexpr auto with_views(auto&& f) { return f(rows.x, rows.dy, rows.gain, rows.moments, sums); }
   constexpr void operator()(index_t i) const {
     accumulate_t<T> plain(0), weighted(0);
     for (index_t j = 0; j < rows.x.cols; ++j) {
@@ -108,6 +112,7 @@ struct NormInputGradient {
   View<T> dx;
   accumulate_t<T> count;
 
+  constexpr auto with_views(auto&& f) { return f(rows.x, rows.dy, rows.gain, rows.moments, sums, dx); }
   constexpr void operator()(index_t i) const {
     using A = accumulate_t<T>;
     const A plain = sums(i, 0) / count;
@@ -127,6 +132,7 @@ struct NormParameterGradients {
   View<accumulate_t<T>> gain;   // 1×n
   View<accumulate_t<T>> shift;  // 1×n
 
+  constexpr auto with_views(auto&& f) { return f(rows.x, rows.dy, rows.gain, rows.moments, gain, shift); }
   [[nodiscard]] constexpr index_t stripes() const noexcept { return (rows.x.cols + width - 1) / width; }
   constexpr void operator()(index_t stripe) const {
     using A = accumulate_t<T>;

@@ -31,34 +31,38 @@ struct PatchGeometry {
 
 namespace kernel {
 
-/// patches[b·P + p, k] = element k of patch p of image b. Index: the row of patches.
+/// patches[b·P + p, k] = element k of patch p of image b.
 template <class T>
 struct ExtractPatches {
   PatchGeometry geometry;
   View<const T> images;
   View<T> patches;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(images, patches); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return patches.cols; }
+  constexpr void operator()(index_t i, index_t k) const {
     const index_t count = geometry.patches();
-    for (index_t k = 0; k < patches.cols; ++k) patches(i, k) = images(i / count, geometry.pixel(i % count, k));
+    patches(i, k) = images(i / count, geometry.pixel(i % count, k));
   }
 };
 
-/// The inverse; patches do not overlap. Index: the row of patches.
+/// The inverse; patches do not overlap.
 template <class T>
 struct PlacePatches {
   PatchGeometry geometry;
   View<const T> patches;
   View<T> images;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(patches, images); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return patches.cols; }
+  constexpr void operator()(index_t i, index_t k) const {
     const index_t count = geometry.patches();
-    for (index_t k = 0; k < patches.cols; ++k) images(i / count, geometry.pixel(i % count, k)) = patches(i, k);
+    images(i / count, geometry.pixel(i % count, k)) = patches(i, k);
   }
 };
 
 /// tokens[b·S + t, :] = the class token where there is one and t = 0, else the patch's row plus the bias; plus the
-/// position's row. Rows that there are not have no rows in their views. Index: the row of tokens.
+/// position's row. Rows that there are not have no rows in their views.
 template <class T>
 struct AssembleTokens {
   View<const T> patches;    // B·P × n
@@ -68,30 +72,32 @@ struct AssembleTokens {
   index_t length;           // S
   View<T> out;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(patches, bias, token, positions, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     using A = accumulate_t<T>;
     const index_t t = i % length;
     const bool is_token = token.rows > 0 && t == 0;
     const index_t patch = i / length * (length - token.rows) + t - token.rows;
-    for (index_t j = 0; j < out.cols; ++j) {
-      A value = static_cast<A>(is_token ? token(0, j) : patches(patch, j));
-      if (bias.rows > 0 && !is_token) value += static_cast<A>(bias(0, j));
-      if (positions.rows > 0) value += static_cast<A>(positions(t, j));
-      out(i, j) = static_cast<T>(value);
-    }
+    A value = static_cast<A>(is_token ? token(0, j) : patches(patch, j));
+    if (bias.rows > 0 && !is_token) value += static_cast<A>(bias(0, j));
+    if (positions.rows > 0) value += static_cast<A>(positions(t, j));
+    out(i, j) = static_cast<T>(value);
   }
 };
 
-/// out[b·(S-1) + p, :] = tokens[b·S + 1 + p, :]: the patches' rows without the class tokens. Index: the row of out.
+/// out[b·(S-1) + p, :] = tokens[b·S + 1 + p, :]: the patches' rows without the class tokens.
 template <class T>
 struct WithoutFirst {
   View<const T> tokens;
   index_t length;  // S
   View<T> out;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(tokens, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     const index_t row = i / (length - 1) * length + 1 + i % (length - 1);
-    for (index_t j = 0; j < out.cols; ++j) out(i, j) = tokens(row, j);
+    out(i, j) = tokens(row, j);
   }
 };
 

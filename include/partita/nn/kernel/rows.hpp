@@ -7,30 +7,30 @@
 
 namespace partita::kernel {
 
-/// out[i, :] += row. Index: the row i.
+/// out[i, :] += row.
 template <class T>
 struct AddRow {
   View<const T> row;  // 1×n
   View<T> out;
 
-  constexpr void operator()(index_t i) const {
+  constexpr auto with_views(auto&& f) { return f(row, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
     using A = accumulate_t<T>;
-    for (index_t j = 0; j < out.cols; ++j) {
-      out(i, j) = static_cast<T>(static_cast<A>(out(i, j)) + static_cast<A>(row(0, j)));
-    }
+    out(i, j) = static_cast<T>(static_cast<A>(out(i, j)) + static_cast<A>(row(0, j)));
   }
 };
 
-/// out[i, :] = factor·row. Index: the row i.
+/// out[i, :] = factor·row.
 template <class T>
 struct SpreadRow {
   View<const accumulate_t<T>> row;  // 1×n
   accumulate_t<T> factor;
   View<T> out;
 
-  constexpr void operator()(index_t i) const {
-    for (index_t j = 0; j < out.cols; ++j) out(i, j) = static_cast<T>(factor * row(0, j));
-  }
+  constexpr auto with_views(auto&& f) { return f(row, out); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return out.cols; }
+  constexpr void operator()(index_t i, index_t j) const { out(i, j) = static_cast<T>(factor * row(0, j)); }
 };
 
 /// sum += 1ᵀ·in, in stripes of columns, each over all rows in order. Index: the stripe; stripes() of them.
@@ -40,6 +40,7 @@ struct SumRows {
   View<const T> in;
   View<accumulate_t<T>> sum;  // 1×n
 
+  constexpr auto with_views(auto&& f) { return f(in, sum); }
   [[nodiscard]] constexpr index_t stripes() const noexcept { return (in.cols + width - 1) / width; }
   constexpr void operator()(index_t stripe) const {
     const index_t begin = stripe * width;

@@ -32,6 +32,7 @@ struct SoftmaxRows {
   View<T> weights;
   ScoreMask mask;
 
+  constexpr auto with_views(auto&& f) { return f(scores, weights); }
   constexpr void operator()(index_t i) const {
     using A = accumulate_t<T>;
     const index_t n = scores.cols;
@@ -60,6 +61,7 @@ struct SoftmaxRowGradients {
   View<T> ds;
   ScoreMask mask;
 
+  constexpr auto with_views(auto&& f) { return f(p, dw, ds); }
   constexpr void operator()(index_t i) const {
     using A = accumulate_t<T>;
     const index_t n = p.cols;

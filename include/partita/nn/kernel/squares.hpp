@@ -12,6 +12,7 @@ struct AddSquares {
   View<const A> in;
   View<double> sums;  // 1×n
 
+  constexpr auto with_views(auto&& f) { return f(in, sums); }
   constexpr void operator()(index_t s) const {
     double sum = 0;
     for (index_t i = s; i < in.rows; i += sums.cols) {
@@ -29,6 +30,7 @@ struct AddUp {
   View<const double> in;  // 1×n
   View<double> out;       // 1×1
 
+  constexpr auto with_views(auto&& f) { return f(in, out); }
   constexpr void operator()(index_t) const {
     double sum = 0;
     for (index_t j = 0; j < in.cols; ++j) sum += in(0, j);

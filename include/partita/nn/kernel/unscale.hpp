@@ -14,6 +14,7 @@ struct Unscale {
   A factor;
   View<index_t> bad;  // 1×n
 
+  constexpr auto with_views(auto&& f) { return f(x, bad); }
   constexpr void operator()(index_t s) const {
     for (index_t i = s; i < x.rows; i += bad.cols) {
       for (index_t j = 0; j < x.cols; ++j) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One optimiser step of a block of weights, element by element. Index: the row.
+// One optimiser step of a block of weights, element by element.
 #pragma once
 
 #include <cmath>
@@ -19,16 +19,16 @@ struct SgdUpdate {
   A decay;
   bool nesterov;
 
-  constexpr void operator()(index_t i) const {
-    for (index_t j = 0; j < weight.cols; ++j) {
-      A step = gradient(i, j) + decay * weight(i, j);
-      if (momentum != A(0)) {
-        const A v = momentum * velocity(i, j) + step;
-        velocity(i, j) = v;
-        step = nesterov ? step + momentum * v : v;
-      }
-      weight(i, j) -= rate * step;
+  constexpr auto with_views(auto&& f) { return f(weight, gradient, velocity); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return weight.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
+    A step = gradient(i, j) + decay * weight(i, j);
+    if (momentum != A(0)) {
+      const A v = momentum * velocity(i, j) + step;
+      velocity(i, j) = v;
+      step = nesterov ? step + momentum * v : v;
     }
+    weight(i, j) -= rate * step;
   }
 };
 
@@ -46,28 +46,28 @@ struct AdamUpdate {
   A epsilon;
   A coupled, decoupled;
 
-  void operator()(index_t i) const {
-    for (index_t j = 0; j < weight.cols; ++j) {
-      const A w = weight(i, j);
-      const A g = gradient(i, j) + coupled * w;
-      const A m = beta1 * mean(i, j) + rest1 * g;
-      const A s = beta2 * square(i, j) + rest2 * g * g;
-      mean(i, j) = m;
-      square(i, j) = s;
-      weight(i, j) = w - (decoupled * w + rate * (m * correction1) / (std::sqrt(s * correction2) + epsilon));
-    }
+  constexpr auto with_views(auto&& f) { return f(weight, gradient, mean, square); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return weight.cols; }
+  constexpr void operator()(index_t i, index_t j) const {
+    const A w = weight(i, j);
+    const A g = gradient(i, j) + coupled * w;
+    const A m = beta1 * mean(i, j) + rest1 * g;
+    const A s = beta2 * square(i, j) + rest2 * g * g;
+    mean(i, j) = m;
+    square(i, j) = s;
+    weight(i, j) = w - (decoupled * w + rate * (m * correction1) / (std::sqrt(s * correction2) + epsilon));
   }
 };
 
-/// wide = in, exactly. Index: the row.
+/// wide = in, exactly.
 template <class T, class A>
 struct Widen {
   View<const T> in;
   View<A> wide;
 
-  constexpr void operator()(index_t i) const {
-    for (index_t j = 0; j < in.cols; ++j) wide(i, j) = static_cast<A>(in(i, j));
-  }
+  constexpr auto with_views(auto&& f) { return f(in, wide); }
+  [[nodiscard]] constexpr index_t columns() const noexcept { return in.cols; }
+  constexpr void operator()(index_t i, index_t j) const { wide(i, j) = static_cast<A>(in(i, j)); }
 };
 
 }  // namespace partita::kernel
