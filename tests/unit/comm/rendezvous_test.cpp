@@ -11,8 +11,6 @@
 #include <thread>
 
 #include "partita/comm/nccl/environment.hpp"
-#include "partita/comm/nccl_environment.hpp"
-#include "unit/cuda_emulation/support.hpp"
 
 namespace partita {
 namespace {
@@ -209,53 +207,6 @@ TEST_CASE("A variable that is missing or wrong is named, with what it was and wh
   CHECK_THROWS_WITH_AS(static_cast<void>(job_from_environment(look_up)),
                        "ArgumentError: the environment variable RANK is '8', it must be a number from 0 to 7",
                        ArgumentError);
-}
-
-/// Sets variables of this process, and takes them back.
-struct Environment {
-  explicit Environment(const std::map<std::string, std::string>& set) : names(set) {
-    for (const auto& [name, value] : names) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment() {
-    for (const auto& [name, value] : names) ::unsetenv(name.c_str());
-  }
-  std::map<std::string, std::string> names;
-};
-
-TEST_CASE("nccl_from_environment: one process, and the errors of a place that cannot be") {
-  const cuda_emulation::Fresh fresh(cuda_emulation::with(cuda_emulation::Progress::normal, 2));
-  CHECK_THROWS_AS(static_cast<void>(nccl_from_environment()), ArgumentError);
-  std::map<std::string, std::string> set{
-      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1"}};
-  {
-    const Environment one(set);
-    NcclComm comm = nccl_from_environment();
-    CHECK(comm.size() == 1);
-    CHECK(comm.agree(3) == 3);
-  }
-  set["WORLD_SIZE"] = "4";
-  set["LOCAL_RANK"] = "2";
-  const Environment crowded(set);
-  CHECK_THROWS_WITH_AS(static_cast<void>(nccl_from_environment()),
-                       "ArgumentError: the environment variable LOCAL_RANK is 2, this process sees 2 devices; start at "
-                       "most that many processes on a machine, or look at CUDA_VISIBLE_DEVICES",
-                       ArgumentError);
-}
-
-TEST_CASE("Ranks that are threads meet as processes would, and make one communicator") {
-  const cuda_emulation::Fresh fresh;
-  const int port = free_port();
-  cuda_emulation::on_ranks(4, [port](int rank) {
-    ncclUniqueId id{};
-    if (rank == 0) id = nccl_unique_id();
-    const std::string bytes = meet(at(rank, 4, port), std::string(id.internal, sizeof id.internal));
-    std::memcpy(id.internal, bytes.data(), sizeof id.internal);
-    NcclComm comm(id, 4, rank);
-    CHECK(comm.rank() == rank);
-    CHECK(comm.agree(rank) == 3);
-  });
 }
 
 TEST_CASE("Processes meet") {
