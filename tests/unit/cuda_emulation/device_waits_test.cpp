@@ -25,7 +25,7 @@ std::vector<std::int64_t> run(const std::vector<int>& extents, const Program& pr
                               std::int64_t dropped = 0) {
   cuda_emulation::reset(cuda_emulation::with(Progress::normal, 1));
   std::vector<std::int64_t> waits(static_cast<std::size_t>(rank_count(extents)));
-  on_device_grid(extents, [&](ProcessGrid<DeviceContext>& grid) {
+  on_device_grid<CudaThreadComm>(extents, [&](ProcessGrid<DeviceContext>& grid) {
     const int rank = grid.context().rank();
     if (rank == victim) cuda_emulation::drop_own_wait(dropped);
     const std::int64_t before = cuda_emulation::own_waits();
