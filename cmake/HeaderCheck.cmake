@@ -2,7 +2,7 @@
 # check_headers: every header compiles alone, and twice in a row. It is not a part of `all`.
 # Headers that need MPI, NCCL, CUDA or oneDNN are opt-in includes, and left out.
 
-set(optional_headers "^(cuda/|(comm/mpi|comm/nccl|comm/cuda|backend/cuda|backend/onednn)[./_])")
+set(optional_headers "^(cuda/|(comm/mpi|comm/nccl|comm/cuda|backend/cuda|backend/onednn)[._/])")
 
 set(header_units "")
 foreach(header IN LISTS partita_headers)

@@ -15,6 +15,9 @@
 #if MATMUL_FILES_MPI
 #include "matmul_files/processes.hpp"
 #endif
+#if MATMUL_FILES_NCCL
+#include "matmul_files/devices.hpp"
+#endif
 
 namespace {
 
@@ -160,6 +163,16 @@ constexpr const char* remedy_under_mpirun = "give --comm mpi";
 constexpr const char* remedy_under_mpirun = "build with -DPARTITA_MPI=ON and give --comm mpi";
 #endif
 
+#if MATMUL_FILES_NCCL
+void run_on_devices(int ranks, const Options& options, const Files& files) {
+  on_devices(ranks, [&](const DeviceRank& rank) { run_rank(rank, options, files); });
+}
+#else
+void run_on_devices(int /*ranks*/, const Options& /*options*/, const Files& /*files*/) {
+  throw UsageError("--comm nccl needs a partita-matmul that is built with CUDA: configure with -DPARTITA_CUDA=ON");
+}
+#endif
+
 /// Where mpirun has started several processes, all but the first are silent, and end with status 0: mpirun would stop
 /// the first one, before it tells the error, when another ends with a status of its own.
 int run_on_threads(int argc, char** argv) {
@@ -167,15 +180,19 @@ int run_on_threads(int argc, char** argv) {
   int status = 0;
   const auto work = [&] {
     const Options options = parse_options(app, argc, argv);
-    const std::string asked = "ranks are to be threads (--comm threads, also where no --comm is given)";
+    const std::string asked = "ranks are to be threads (--comm nccl, threads, also where no --comm is given)";
     const std::string refusal = threads_refused(asked, remedy_under_mpirun);
     if (!refusal.empty()) throw UsageError(refusal);
     const Files files(options.job);
     int ranks = 1;
     for (const int extent : options.extents) ranks *= extent;
-    on_threads(ranks, [&](RankContext<ThreadComm>& context) {
-      run_rank(HostRank<ThreadComm>{context, context}, options, files);
-    });
+    if (options.comm == "nccl") {
+      run_on_devices(ranks, options, files);
+    } else {
+      on_threads(ranks, [&](RankContext<ThreadComm>& context) {
+        run_rank(HostRank<ThreadComm>{context, context}, options, files);
+      });
+    }
   };
   guard(app, work, [&](int code, const std::string& text) {
     if (launched_processes() <= 1 || launched_rank() == 0) status = tell(code, text);

@@ -32,8 +32,9 @@ inline std::vector<int> grid_extents(const std::string& policy, const GridOption
 }
 
 inline constexpr const char* about =
-    R"(C = alpha*op(A)*op(B) + beta*C0 on ranks that are threads of this process or, with --comm mpi
-in a build with MPI, the processes that mpirun has started.
+    R"(C = alpha*op(A)*op(B) + beta*C0 on ranks that are threads of this process; with --comm mpi, in a
+build with MPI, the processes that mpirun has started; with --comm nccl, in a build with CUDA, threads of this process
+with a GPU each.
 
 A policy names the partitions of op(A) and op(B), and with them the algorithm:
   replicated  Replicated x Replicated    --ranks P            (4)
@@ -81,8 +82,8 @@ inline Options parse_options(CLI::App& app, int argc, char** argv, int processes
   app.add_option("-o,--output", job.output, "Where the result goes")->required()->type_name("C.npy");
   app.add_option("--policy", options.policy, "Partitions of the operands")->required()->check(CLI::IsMember(names));
   app.add_option("--comm", options.comm, "What ranks are, threads unless given")
-      ->check(CLI::IsMember(std::vector<std::string>{"threads", "mpi"}))
-      ->type_name("threads|mpi");
+      ->check(CLI::IsMember(std::vector<std::string>{"threads", "mpi", "nccl"}))
+      ->type_name("threads|mpi|nccl");
   app.add_option("--ranks", grid.ranks, "Number of ranks")->check(count)->type_name("P");
   app.add_option("--rows", grid.rows, "Rows of the grid")->check(count)->type_name("R");
   app.add_option("--cols", grid.cols, "Columns of the grid")->check(count)->type_name("C");

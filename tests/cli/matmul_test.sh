@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# partita-matmul from end to end: matmul_test.sh SECTION TOOL FIXTURES DATA SCRATCH
+# partita-matmul from end to end: matmul_test.sh SECTION TOOL FIXTURES DATA SCRATCH [none|emulated|real]
+# The last says which devices --comm nccl finds; the section `devices` is about them.
 set -u
-section=$1 tool=$2 fixtures=$3 data=$4 scratch=$5
+section=$1 tool=$2 fixtures=$3 data=$4 scratch=$5 found_devices=${6:-none}
 
 rm -rf "$scratch"
 mkdir -p "$scratch"
@@ -193,6 +194,44 @@ usage() {
   done
 }
 
+devices() {
+  local grid set flags
+  if [ "$found_devices" = none ]; then
+    run 2 f8-a.npy f8-b.npy -o out.npy --policy row --comm nccl
+    explains 'PARTITA_CUDA=ON'
+    return
+  fi
+  if [ "$found_devices" = real ] && ! "$tool" f8-a.npy f8-b.npy -o out.npy --policy row --ranks 1 --comm nccl; then
+    run 1 f8-a.npy f8-b.npy -o out.npy --policy row --ranks 1 --comm nccl
+    explains 'NoDeviceError'
+    echo 'SKIPPED: products on devices, there is none'
+    return
+  fi
+  run 1 f8-a.npy f8-b.npy -o out.npy --policy row --ranks 99 --comm nccl
+  explains '99 ranks'
+  for grid in "${grids[@]}"; do
+    [ "$found_devices" = emulated ] || grid="${grid%% *} --ranks 1"
+    case $grid in summa25d*'--d 3'* | summa25d*'--q 3'* | splitk*'--d 3'* | splitk*'--q 3'*) continue ;; esac # > 8
+    [ "$found_devices" = emulated ] || case $grid in summa25d* | splitk*) grid="${grid%% *} --q 1 --d 1" ;; esac
+    for set in f4 c16; do
+      run 0 $set-a.npy $set-b.npy -o out.npy --policy $grid --comm nccl --verify
+      equals $set-ab.npy
+      says 'verified  largest error / bound 0'
+    done
+    for set in one norows nok; do
+      run 0 $set-a.npy $set-b.npy -o out.npy --policy $grid --comm nccl
+      equals $set-ab.npy
+    done
+    for flags in '--panel-width 3 --lookahead 1' '--all-gather --panel-width 4'; do
+      run 0 f8-a.npy f8-bt.npy -o out.npy --policy $grid --comm nccl --transpose-b $flags \
+        --alpha 2 --beta -3 --c f8-c0.npy --repeat 3 --verify
+      equals f8-ab0.npy
+      run 0 f8-at.npy f8-bt.npy -o out.npy --policy $grid --comm nccl --transpose-a --transpose-b $flags
+      equals f8-ab.npy
+    done
+  done
+}
+
 errors() {
   run 1 none.npy f8-b.npy -o out.npy --policy row
   explains 'none.npy'
@@ -237,7 +276,7 @@ errors() {
 }
 
 case $section in
-  policies | types | options | usage | errors) "$section" ;;
+  policies | types | options | usage | devices | errors) "$section" ;;
   *) echo "unknown section $section" && exit 2 ;;
 esac
 echo "$section: $checks runs, $failures failures"

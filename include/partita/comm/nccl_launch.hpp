@@ -15,11 +15,14 @@ namespace partita {
 namespace detail {
 
 template <class Body>
-void call_device_body(Body& body, NcclComm comm) {
-  if constexpr (std::invocable<Body&, NcclComm&>) {
+void call_device_body(Body& body, NcclComm comm, ThreadComm& threads) {
+  if constexpr (std::invocable<Body&, NcclComm, ThreadComm&>) {
+    body(std::move(comm), threads);
+  } else if constexpr (std::invocable<Body&, NcclComm&>) {
     body(comm);
   } else {
-    static_assert(std::invocable<Body&, NcclComm>, "launch_devices calls body(NcclComm&) or body(NcclComm)");
+    static_assert(std::invocable<Body&, NcclComm>,
+                  "launch_devices calls body(NcclComm&), body(NcclComm) or body(NcclComm, ThreadComm&)");
     body(std::move(comm));
   }
 }
@@ -27,7 +30,8 @@ void call_device_body(Body& body, NcclComm comm) {
 }  // namespace detail
 
 /// Runs body(comm) on `ranks` threads, rank r on device r, and returns when all have ended: launch_threads (see
-/// comm/launch.hpp) with an NcclComm. A rank that throws frees its peers, which leave their waits with PeerFailed, and
+/// comm/launch.hpp) with an NcclComm; body(comm, threads) gets the communicator of the threads too, for what is in the
+/// memory of the host. A rank that throws frees its peers, which leave their waits with PeerFailed, and
 /// its error is thrown. Throws NoDeviceError without a device, ArgumentError for more ranks than devices.
 template <class Body>
 void launch_devices(int ranks, LaunchOptions options, Body&& body) {
@@ -44,7 +48,7 @@ void launch_devices(int ranks, LaunchOptions options, Body&& body) {
     nccl.deadline = options.deadline;
     nccl.listen = [&threads] { threads.drain(); };  // lends nothing, so it only throws after a failure
     nccl.tell = [&threads](const std::string& reason) { threads.abort(reason); };
-    detail::call_device_body(body, NcclComm(id, threads.size(), threads.rank(), nccl));
+    detail::call_device_body(body, NcclComm(id, threads.size(), threads.rank(), nccl), threads);
   });
 }
 template <class Body>

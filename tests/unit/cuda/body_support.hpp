@@ -4,10 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -16,48 +19,98 @@
 
 namespace partita::test {
 
+/// The host memory that bodies of a test point to: from each first byte to one past its last.
+inline std::map<std::byte*, std::byte*>& host_memory() {
+  static std::map<std::byte*, std::byte*> ranges;
+  return ranges;
+}
+template <class T>
+struct HostMemory {
+  explicit HostMemory(std::size_t count) : elements(count) {
+    if (count > 0) host_memory()[begin()] = begin() + count * sizeof(T);
+  }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory() { host_memory().erase(begin()); }
+  [[nodiscard]] std::byte* begin() { return reinterpret_cast<std::byte*>(elements.data()); }
+
+  std::vector<T> elements;
+};
+
+/// While it lives, host memory holds other numbers: a body that finds a view of it, as it does not name the view, is
+/// wrong.
+class HiddenHost {
+ public:
+  HiddenHost() {
+    for (const auto& [begin, end] : host_memory()) {
+      saved_.emplace_back(begin, end);
+      std::fill(begin, end, hidden);
+    }
+  }
+  HiddenHost(const HiddenHost&) = delete;
+  HiddenHost& operator=(const HiddenHost&) = delete;
+  ~HiddenHost() {
+    std::size_t next = 0;
+    for (const auto& [begin, end] : host_memory()) {
+      std::copy(saved_[next].begin(), saved_[next].end(), begin);
+      ++next;
+    }
+  }
+  [[nodiscard]] bool untouched() const {
+    return std::all_of(host_memory().begin(), host_memory().end(), [](const auto& range) {
+      return std::all_of(range.first, range.second, [](std::byte byte) { return byte == hidden; });
+    });
+  }
+
+ private:
+  static constexpr std::byte hidden{0x3f};  // numbers of about 0.7
+  std::vector<std::vector<std::byte>> saved_;
+};
+
 /// Random numbers in rows with a gap between them.
 template <class T>
 class RandomBlock {
  public:
   RandomBlock(Shape shape, std::uint64_t seed, double low = -2.0, double high = 2.0)
-      : shape_(shape), elements_(std::make_shared<std::vector<T>>(static_cast<std::size_t>(shape.rows * ld()))) {
-    for (std::size_t i = 0; i < elements_->size(); ++i) {
+      : shape_(shape), memory_(std::make_shared<HostMemory<T>>(static_cast<std::size_t>(shape.rows * ld()))) {
+    for (std::size_t i = 0; i < memory_->elements.size(); ++i) {
       const double x = low + (high - low) * random_unit(seed, static_cast<index_t>(i), 0);
-      (*elements_)[i] = static_cast<T>(static_cast<accumulate_t<T>>(x));
+      memory_->elements[i] = static_cast<T>(static_cast<accumulate_t<T>>(x));
     }
-    keep(elements_);
+    keep(memory_);
   }
-  [[nodiscard]] View<T> view() const { return {elements_->data(), shape_.rows, shape_.cols, ld()}; }
+  [[nodiscard]] View<T> view() const { return {memory_->elements.data(), shape_.rows, shape_.cols, ld()}; }
 
  private:
   [[nodiscard]] index_t ld() const { return shape_.cols + 3; }
   /// Views of temporary blocks stay good for a while.
-  static void keep(const std::shared_ptr<std::vector<T>>& elements) {
-    static std::deque<std::shared_ptr<std::vector<T>>> latest;
-    latest.push_back(elements);
+  static void keep(const std::shared_ptr<HostMemory<T>>& memory) {
+    host_memory();  // which ends later than what is kept here
+    static std::deque<std::shared_ptr<HostMemory<T>>> latest;
+    latest.push_back(memory);
     if (latest.size() > 8) latest.pop_front();
   }
 
   Shape shape_;
-  std::shared_ptr<std::vector<T>> elements_;
+  std::shared_ptr<HostMemory<T>> memory_;
 };
 
 /// Numbers in [0, limit), one a row.
 class Indices {
  public:
-  Indices(index_t rows, index_t limit) : elements_(static_cast<std::size_t>(rows)) {
-    for (std::size_t i = 0; i < elements_.size(); ++i) {
-      elements_[i] = static_cast<std::int64_t>(random_unit(9, static_cast<index_t>(i), 1) * static_cast<double>(limit));
+  Indices(index_t rows, index_t limit) : memory_(static_cast<std::size_t>(rows)) {
+    for (std::size_t i = 0; i < memory_.elements.size(); ++i) {
+      memory_.elements[i] =
+          static_cast<std::int64_t>(random_unit(9, static_cast<index_t>(i), 1) * static_cast<double>(limit));
     }
   }
   [[nodiscard]] View<std::int64_t> view() const { return {data(), rows(), 1, 1}; }
   [[nodiscard]] View<std::int64_t> as_row() const { return {data(), 1, rows(), rows()}; }
 
  private:
-  [[nodiscard]] std::int64_t* data() const { return const_cast<std::int64_t*>(elements_.data()); }
-  [[nodiscard]] index_t rows() const { return static_cast<index_t>(elements_.size()); }
-  std::vector<std::int64_t> elements_;
+  [[nodiscard]] std::int64_t* data() const { return const_cast<std::int64_t*>(memory_.elements.data()); }
+  [[nodiscard]] index_t rows() const { return static_cast<index_t>(memory_.elements.size()); }
+  HostMemory<std::int64_t> memory_;
 };
 
 /// The same bits on the stand-ins; a device rounds products and sums in one, and has its own exp.
@@ -131,7 +184,13 @@ void check_body(CudaBackend& backend, index_t count, const Body& body) {
   Copies copies(backend);
   Body there = body;
   there.with_views([&](auto&... view) { (copies.move(view), ...); });
-  backend.for_each_index(count, there);
+  {
+    backend.sync();  // the copies are made
+    const HiddenHost hidden;
+    backend.for_each_index(count, there);
+    backend.sync();
+    CHECK(hidden.untouched());
+  }
   run_body(count, body);
   Body here = body;
   here.with_views(
