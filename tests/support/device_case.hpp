@@ -7,36 +7,65 @@
 #include <utility>
 #include <vector>
 
-#include "partita/backend/cuda.hpp"
 #include "partita/comm/cuda_thread/launch.hpp"
+#include "partita/comm/nccl_launch.hpp"
 #include "support/grids.hpp"
 #include "support/host_order.hpp"
 #include "support/mirrored_comm.hpp"
 #include "support/product_case.hpp"
+#include "unit/cuda/support.hpp"
 
 namespace partita::test {
 
-/// Several ranks on one device.
-using DeviceContext = Context<CudaBackend, CountingComm<CudaThreadComm>>;
+/// Ranks on one device, or on a device each.
+template <class Comm>
+using DeviceContextOf = Context<CudaBackend, CountingComm<Comm>>;
+using DeviceContext = DeviceContextOf<CudaThreadComm>;
 
-inline Traffic touched(DeviceContext& context) { return context.comm().base().traffic(); }
-
-/// The machine of the stand-ins is small.
-inline CudaOptions small_workspace() {
-  CudaOptions options;
-  options.workspace_bytes = 4096;
-  return options;
+template <class Comm>
+Traffic touched(DeviceContextOf<Comm>& context) {
+  return context.comm().base().traffic();
 }
 
-/// Calls body(ProcessGrid<DeviceContext>&) on each rank of a grid of ranks on device 0.
-template <class Body>
+#ifdef PARTITA_TEST_CUDA_DEVICE
+struct DeviceMachine {
+  DeviceMachine(int, bool) {}
+};
+#else
+/// A new machine whose streams run as they like, or as late as they may.
+struct DeviceMachine : cuda_emulation::Fresh {
+  DeviceMachine(int devices, bool late)
+      : Fresh(cuda_emulation::with(late ? cuda_emulation::Progress::latest : cuda_emulation::Progress::normal,
+                                   devices)) {}
+};
+#endif
+
+/// How many devices a machine may have.
+inline int cuda_devices() {
+  int devices = 8;
+  if constexpr (on_device) detail::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  return devices;
+}
+
+/// Calls body(comm) on each rank: on device 0, or rank r on device r.
+template <class Comm, class Body>
+void launch_ranks(int ranks, Body body) {
+  if constexpr (std::is_same_v<Comm, CudaThreadComm>) {
+    launch_on_device(ranks, body);
+  } else {
+    launch_devices(ranks, body);
+  }
+}
+
+/// Calls body(ProcessGrid<DeviceContextOf<Comm>>&) on each rank of a grid.
+template <class Comm, class Body>
 void on_device_grid(const std::vector<int>& extents, Body body) {
-  launch_on_device(rank_count(extents), [&](CudaThreadComm& comm) {
+  launch_ranks<Comm>(rank_count(extents), [&](Comm& comm) {
     const auto timeline = comm.timeline();
-    DeviceContext context(CountingComm(std::move(comm)), CudaBackend(timeline, small_workspace()));
+    DeviceContextOf<Comm> context(CountingComm<Comm>(std::move(comm)), CudaBackend(timeline, small_backend()));
     AxisValues values{};
     for (std::size_t a = 0; a < extents.size(); ++a) values[a] = extents[a];
-    ProcessGrid<DeviceContext> grid(context, axis_names(static_cast<int>(extents.size())), values);
+    ProcessGrid<DeviceContextOf<Comm>> grid(context, axis_names(static_cast<int>(extents.size())), values);
     body(grid);
   });
 }

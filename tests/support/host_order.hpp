@@ -2,6 +2,8 @@
 // Lets the stand-ins know how the library's host threads wait for each other.
 #pragma once
 
+#ifndef PARTITA_TEST_CUDA_DEVICE
+
 #include "cuda_emulation/control.hpp"
 #include "partita/cuda/host_order.hpp"
 
@@ -13,3 +15,5 @@ inline const bool host_order_is_told = [] {
 }();
 
 }  // namespace partita::test
+
+#endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of ranks that share a device: products by type, moves between partitions, sums, files; repeats and failures.
+// Tensors of ranks that share a device: products by type, moves between partitions, sums, files; repeats.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -15,21 +15,18 @@
 #include "support/device_case.hpp"
 #include "support/fills.hpp"
 #include "support/threads.hpp"
-#include "unit/cuda_emulation/support.hpp"
 
 namespace partita::test {
 namespace {
 
-using cuda_emulation::Fresh;
-using cuda_emulation::Progress;
 using PlainContext = Context<CudaBackend, CudaThreadComm>;
 
 /// Calls body(context) on each rank of device 0.
 template <class Body>
-void on_device(int ranks, Body body) {
+void on_one_device(int ranks, Body body) {
   launch_on_device(ranks, [&](CudaThreadComm& comm) {
     const auto timeline = comm.timeline();
-    PlainContext context(std::move(comm), CudaBackend(timeline, small_workspace()));
+    PlainContext context(std::move(comm), CudaBackend(timeline, small_backend()));
     body(context);
   });
 }
@@ -65,24 +62,24 @@ struct TablePairs {
 };
 
 TEST_CASE("The multiplication table on one device") {
-  const Fresh fresh(cuda_emulation::with(Progress::normal, 1));
-  on_device(3, [](PlainContext& context) {
+  const DeviceMachine machine(1, false);
+  on_one_device(3, [](PlainContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 3);
     for_pairs_1d(TablePairs<float, decltype(grid)>{grid});
   });
-  on_device(4, [](PlainContext& context) {
+  on_one_device(4, [](PlainContext& context) {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);
     for_pairs_2d(TablePairs<double, decltype(grid)>{grid});
   });
-  on_device(8, [](PlainContext& context) {
+  on_one_device(8, [](PlainContext& context) {
     const auto grid = make_grid<Grid25D<>>(context, 2, 2, 2);
     for_pairs_25d(TablePairs<std::complex<double>, decltype(grid)>{grid});
   });
 }
 
 TEST_CASE("16-bit products, adjoints, clones and views of the user's memory on one device") {
-  const Fresh fresh;
-  on_device(4, [](PlainContext& context) {
+  const DeviceMachine machine(1, false);
+  on_one_device(4, [](PlainContext& context) {
     const auto grid = make_grid<Summa2D<2, 2>>(context);
     const auto a = from_function<bfloat16, Summa2D<2, 2>>(
         grid, {6, 5}, [](index_t i, index_t j) { return static_cast<float>(fill_a(i, j)); });
@@ -107,8 +104,8 @@ TEST_CASE("16-bit products, adjoints, clones and views of the user's memory on o
 }
 
 TEST_CASE("Tensors move between partitions and grids on one device, and products reach across them") {
-  const Fresh fresh;
-  on_device(4, [](PlainContext& context) {
+  const DeviceMachine machine(1, false);
+  on_one_device(4, [](PlainContext& context) {
     const auto grid = make_grid<Summa2D<2, 2>>(context);
     const auto line = make_grid<RowShard<4>>(context);
     const auto value = [](index_t i, index_t j) { return static_cast<double>(fill_a(i, j)); };
@@ -147,8 +144,8 @@ TEST_CASE("Tensors move between partitions and grids on one device, and products
 }
 
 TEST_CASE("Pending sums are finished on one device") {
-  const Fresh fresh;
-  on_device(3, [](PlainContext& context) {
+  const DeviceMachine machine(1, false);
+  on_one_device(3, [](PlainContext& context) {
     using Left = ColumnShard<3>;
     using Right = RowShard<3>;
     using Pending = Partition<TpGrid<3>, RowsOver<>, ColsOver<>, PartialOver<Tp>>;
@@ -169,10 +166,10 @@ TEST_CASE("Pending sums are finished on one device") {
 }
 
 TEST_CASE("Twenty repeats give the same bits, and those of every rank") {
-  const Fresh fresh;
+  const DeviceMachine machine(1, false);
   Matrix<float> first;
   for (int repeat = 0; repeat < 20; ++repeat) {
-    on_device(4, [&](PlainContext& context) {
+    on_one_device(4, [&](PlainContext& context) {
       const auto grid = make_grid<Grid2D<>>(context, 2, 2);
       const auto a = random_uniform<float, Summa2D<>>(grid, {13, 17}, 1);
       const auto b = random_uniform<float, Summa2D<>>(grid, {13, 17}, 2);
@@ -181,87 +178,6 @@ TEST_CASE("Twenty repeats give the same bits, and those of every rank") {
       context.comm().barrier();
       same_on(context.rank(), same_bits(c, first), "a repeated product");
     });
-  }
-}
-
-TEST_CASE("A product waits for no stream, and allocates no device memory after the first") {
-  const Fresh fresh(cuda_emulation::with(Progress::latest, 1));
-  on_device(4, [](PlainContext& context) {
-    const auto grid = make_grid<Summa2D<2, 2>>(context);
-    const auto a = from_function<float, Summa2D<2, 2>>(grid, {8, 8}, fill_a);
-    auto c = from_function<float, Summa2D<2, 2>>(grid, {8, 8}, fill_c);
-    context.sync();
-    matmul_into(c, a, transposed(a));
-    context.comm().barrier();
-    const auto blocks = cuda_emulation::live().device_blocks;
-    context.comm().barrier();
-    matmul_into(c, a, transposed(a));
-    same_on(context.rank(), cudaStreamQuery(context.comm().timeline()->compute()) == cudaErrorNotReady, "a stream");
-    context.comm().barrier();
-    same_on(context.rank(), cuda_emulation::live().device_blocks == blocks, "the number of blocks");
-    context.comm().barrier();
-  });
-}
-
-/// Products that come in, go out, and end in a sum.
-void some_products(CudaThreadComm& comm) {
-  const auto timeline = comm.timeline();
-  PlainContext context(std::move(comm), CudaBackend(timeline, small_workspace()));
-  const auto grid = make_grid<Summa2D<2, 1>>(context);
-  const auto a = from_function<float, Summa2D<2, 1>>(grid, {4, 4}, fill_a);
-  const auto line = make_grid<RowShard<2>>(context);
-  const auto x = redistribute<ColumnShard<2>>(a, line);
-  const auto y = redistribute<RowShard<2>>(a, line);
-  const auto c = matmul(a, a);
-  const auto d = matmul(transposed(a), a);
-  const auto e = matmul(x, y);
-  context.sync();
-}
-
-TEST_CASE("Every call of CUDA and cuBLAS in a product, made to fail, is a typed error on all ranks") {
-  using cuda_emulation::Library;
-  cuda_emulation::Counters calls;
-  {
-    const Fresh fresh;
-    launch_on_device(2, some_products);
-    calls = cuda_emulation::counters();
-  }
-  const auto check = [](Library library, std::int64_t count, int code) {
-    for (std::int64_t n = 1; n <= count; ++n) {
-      CAPTURE(n);
-      const Fresh fresh;
-      cuda_emulation::fail_call({library, n, code, "", cuda_emulation::any_device, false});
-      bool thrown = false;
-      try {
-        launch_on_device(2, some_products);
-      } catch (const Error&) {
-        thrown = true;
-      }
-      CHECK((thrown || cuda_emulation::counters().faults <= 1));  // one in a destructor is told to nobody
-    }
-  };
-  check(Library::cuda, calls.cuda, cudaErrorLaunchFailure);
-  check(Library::cublas, calls.cublas, CUBLAS_STATUS_EXECUTION_FAILED);
-}
-
-TEST_CASE("A rank that throws between products frees its peers") {
-  for (int when = 0; when < 4; ++when) {
-    const Fresh fresh;
-    CHECK_THROWS_WITH(launch_on_device(3,
-                                       [when](CudaThreadComm& comm) {
-                                         const auto timeline = comm.timeline();
-                                         PlainContext context(std::move(comm),
-                                                              CudaBackend(timeline, small_workspace()));
-                                         const auto grid = make_grid<RowShard<3>>(context);
-                                         const auto a = from_function<float, RowShard<3>>(grid, {6, 6}, fill_a);
-                                         const auto b = from_function<float, ColumnShard<3>>(grid, {6, 6}, fill_b);
-                                         for (int i = 0; i < 4; ++i) {
-                                           if (i == when && context.rank() == 1) throw std::runtime_error("boom");
-                                           const auto c = matmul(a, b);
-                                         }
-                                       }),
-                      "boom");
-    CHECK(cuda_emulation::live().total() == 0);
   }
 }
 

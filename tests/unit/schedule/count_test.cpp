@@ -93,6 +93,26 @@ TEST_CASE("widths left open: whole blocks where panels are read in place, pipeli
   CHECK(count(plan, g, {.panels = PanelMove::all_gather}).workspace == 2 * 2 * 512 * n / 2);
 }
 
+TEST_CASE("moves left open: slices where the communicator prefers them and blocks are even") {
+  constexpr AxisValues q{2, 2};
+  const auto plan = plan_product(row(5).a, row(5).b);
+  const auto moves = [&](index_t k, const MatmulOptions& options) {
+    ProductGeometry g = geometry(8, 8, k, q, {1, 0});
+    g.prefers_all_gather = true;
+    bool slices = false;
+    bool broadcasts = false;
+    ProductSchedule(plan, g, options).for_each([&](const Step& step) {
+      slices = slices || step.kind == StepKind::all_gather;
+      broadcasts = broadcasts || step.kind == StepKind::broadcast;
+    });
+    CHECK(slices != broadcasts);
+    return slices ? PanelMove::all_gather : PanelMove::broadcast;
+  };
+  CHECK(moves(8, {}) == PanelMove::all_gather);
+  CHECK(moves(7, {}) == PanelMove::broadcast);
+  CHECK(moves(8, {.panels = PanelMove::broadcast}) == PanelMove::broadcast);
+}
+
 TEST_CASE("depth: q = 2, d = 3; |A| counts the part in one layer, and only the gradient is summed over Depth") {
   constexpr index_t m = 12, n = 8, k = 24, d = 3;
   constexpr AxisValues grid{3, 2, 2};

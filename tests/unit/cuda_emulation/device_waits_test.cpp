@@ -18,14 +18,16 @@ namespace {
 using cuda_emulation::Finding;
 using cuda_emulation::Progress;
 
-using Program = std::function<void(ProcessGrid<DeviceContext>&)>;
+template <class Comm>
+using Program = std::function<void(ProcessGrid<DeviceContextOf<Comm>>&)>;
 
 /// Runs the program on each rank; `dropped`: this wait of rank `victim` is left out. The waits of each rank.
-std::vector<std::int64_t> run(const std::vector<int>& extents, const Program& program, int victim = -1,
+template <class Comm>
+std::vector<std::int64_t> run(const std::vector<int>& extents, const Program<Comm>& program, int victim = -1,
                               std::int64_t dropped = 0) {
-  cuda_emulation::reset(cuda_emulation::with(Progress::normal, 1));
+  cuda_emulation::reset(cuda_emulation::with(Progress::normal, rank_count(extents)));
   std::vector<std::int64_t> waits(static_cast<std::size_t>(rank_count(extents)));
-  on_device_grid(extents, [&](ProcessGrid<DeviceContext>& grid) {
+  on_device_grid<Comm>(extents, [&](ProcessGrid<DeviceContextOf<Comm>>& grid) {
     const int rank = grid.context().rank();
     if (rank == victim) cuda_emulation::drop_own_wait(dropped);
     const std::int64_t before = cuda_emulation::own_waits();
@@ -36,16 +38,17 @@ std::vector<std::int64_t> run(const std::vector<int>& extents, const Program& pr
 }
 
 /// Leaves out each wait of each rank, once; the frees at the end of `program` are a part of it.
-std::int64_t check_each_wait(const std::string& name, const std::vector<int>& extents, const Program& program) {
+template <class Comm>
+std::int64_t check_each_wait(const std::string& name, const std::vector<int>& extents, const Program<Comm>& program) {
   CAPTURE(name);
-  const std::vector<std::int64_t> waits = run(extents, program);
+  const std::vector<std::int64_t> waits = run<Comm>(extents, program);
   for (const auto& report : cuda_emulation::take_reports()) FAIL_CHECK(report.text);
   std::int64_t total = 0;
   for (int victim = 0; victim < rank_count(extents); ++victim) {
     for (std::int64_t n = 1; n <= waits[static_cast<std::size_t>(victim)]; ++n, ++total) {
       CAPTURE(victim);
       CAPTURE(n);
-      run(extents, program, victim, n);
+      run<Comm>(extents, program, victim, n);
       const auto reports = cuda_emulation::take_reports();
       CHECK(!reports.empty());
       for (const auto& report : reports) CHECK(report.kind == Finding::race);
@@ -58,16 +61,19 @@ struct Blocks {
   Memory memory;
   View<float> view;
 
-  Blocks(DeviceContext& context, Shape shape)
-      : memory(context.allocate<float>(shape.size())), view(reinterpret_cast<float*>(memory.get()), shape) {
+  template <class Ctx>
+  Blocks(Ctx& context, Shape shape)
+      : memory(context.template allocate<float>(shape.size())), view(reinterpret_cast<float*>(memory.get()), shape) {
     context.backend().clear(view);
   }
 };
 
 /// A product of operands that are made on the device; then its result is read, and the operands are overwritten.
-Program product(const ProductCase& c) {
-  return [c](ProcessGrid<DeviceContext>& grid) {
-    DeviceContext& context = grid.context();
+template <class Comm>
+Program<Comm> product(const ProductCase& c) {
+  using Ctx = DeviceContextOf<Comm>;
+  return [c](ProcessGrid<Ctx>& grid) {
+    Ctx& context = grid.context();
     const ProductGeometry geometry = case_geometry<float>(grid, c);
     const ProductSchedule schedule(c.plan, geometry, c.options);
     const Block a_block = block_of(c.a, {c.m, c.k}, {}, grid.extents(), grid.coordinates());
@@ -77,10 +83,10 @@ Program product(const ProductCase& c) {
     Blocks result(context, schedule.frame().result_block().shape());
     Blocks copy(context, result.view.shape());
     execute(
-        ProductCall<float, float, DeviceContext>{
+        ProductCall<float, float, Ctx>{
             &grid, {a.view}, {b.view}, a_block, b_block, result.view, 1.0F, static_cast<float>(c.beta)},
         schedule);
-    context.backend().copy<float>(result.view, copy.view);
+    context.backend().template copy<float>(result.view, copy.view);
     context.backend().clear(a.view);
     context.backend().clear(b.view);
   };
@@ -101,7 +107,8 @@ ProductCase sizes(const Layout& a, const Layout& b, index_t m, index_t n, index_
 
 constexpr PanelMove both_moves[] = {PanelMove::broadcast, PanelMove::all_gather};
 
-TEST_CASE("Each wait of a product is needed: panels that come in") {
+template <class Comm>
+void check_incoming() {
   const Layout s = Summa2D<>::layout;
   std::int64_t total = 0;
   for (const PanelMove move : both_moves) {
@@ -109,16 +116,17 @@ TEST_CASE("Each wait of a product is needed: panels that come in") {
       ProductCase c = sizes(s, s, 4, 4, 12);
       c.options.panels = move;
       c.options.lookahead = lookahead;
-      total += check_each_wait("stationary C", {2, 2}, product(c));
+      total += check_each_wait<Comm>("stationary C", {2, 2}, product<Comm>(c));
     }
     ProductCase c = sizes(RowShard<>::layout, ColumnShard<>::layout, 6, 6, 4);
     c.options.panels = move;
-    total += check_each_wait("stationary B in one dimension", {3}, product(c));
+    total += check_each_wait<Comm>("stationary B in one dimension", {3}, product<Comm>(c));
   }
-  CHECK(total > 40);
+  CHECK(total > 20);
 }
 
-TEST_CASE("Each wait of a product is needed: partial products that go out") {
+template <class Comm>
+void check_outgoing() {
   const Layout s = Summa2D<>::layout;
   const Layout t = transposed_t<Summa2D<>>::layout;
   std::int64_t total = 0;
@@ -127,37 +135,46 @@ TEST_CASE("Each wait of a product is needed: partial products that go out") {
       ProductCase c = sizes(s, t, 8, 12, 4);
       c.options.panels = move;
       c.beta = beta;
-      total += check_each_wait("stationary A", {2, 2}, product(c));
+      total += check_each_wait<Comm>("stationary A", {2, 2}, product<Comm>(c));
       c = sizes(t, s, 12, 8, 4);
       c.options.panels = move;
       c.beta = beta;
-      total += check_each_wait("stationary B", {2, 2}, product(c));
+      total += check_each_wait<Comm>("stationary B", {2, 2}, product<Comm>(c));
     }
   }
-  CHECK(total > 40);
+  CHECK(total > 20);
 }
 
-TEST_CASE("Each wait of a product is needed: pending sums") {
+template <class Comm>
+void check_sums() {
   std::int64_t total = 0;
   const Layout left = SplitKLeft<>::layout;
   const Layout right = SplitKRight<>::layout;
   ProductCase c = sizes(left, right, 4, 4, 8);
-  total += check_each_wait("all_reduce over depth", {2, 1, 2}, product(c));
+  total += check_each_wait<Comm>("all_reduce over depth", {2, 1, 2}, product<Comm>(c));
   Layout scattered = c.plan.plan.natural;
   scattered.partial = {};
   scattered.rows.push_back(0);
   c.plan = plan_product(left, right, scattered);
-  total += check_each_wait("reduce_scatter over depth", {2, 1, 2}, product(c));
+  total += check_each_wait<Comm>("reduce_scatter over depth", {2, 1, 2}, product<Comm>(c));
   c = sizes(ColumnShard<>::layout, RowShard<>::layout, 5, 4, 6);
-  total += check_each_wait("all_reduce", {3}, product(c));
+  total += check_each_wait<Comm>("all_reduce", {3}, product<Comm>(c));
   c.beta = 2;
-  total += check_each_wait("all_reduce, added", {3}, product(c));
+  total += check_each_wait<Comm>("all_reduce, added", {3}, product<Comm>(c));
   c.plan = plan_product(c.a, c.b, RowShard<>::layout);
-  total += check_each_wait("reduce_scatter, added", {3}, product(c));
+  total += check_each_wait<Comm>("reduce_scatter, added", {3}, product<Comm>(c));
   c = sizes(transposed_t<Summa25D<>>::layout, Summa25D<>::layout, 4, 4, 8);
-  total += check_each_wait("gradient of 2.5D", {2, 1, 2}, product(c));
-  CHECK(total > 30);
+  total += check_each_wait<Comm>("gradient of 2.5D", {2, 1, 2}, product<Comm>(c));
+  CHECK(total > 20);
 }
+
+TEST_CASE("Each wait of a product on one device is needed: panels that come in") { check_incoming<CudaThreadComm>(); }
+TEST_CASE("Each wait of a product on one device is needed: partial products") { check_outgoing<CudaThreadComm>(); }
+TEST_CASE("Each wait of a product on one device is needed: pending sums") { check_sums<CudaThreadComm>(); }
+
+TEST_CASE("Each wait of a product by NCCL is needed: panels that come in") { check_incoming<NcclComm>(); }
+TEST_CASE("Each wait of a product by NCCL is needed: partial products") { check_outgoing<NcclComm>(); }
+TEST_CASE("Each wait of a product by NCCL is needed: pending sums") { check_sums<NcclComm>(); }
 
 TEST_CASE("Each wait between operations is needed") {
   const auto call = [](auto f) {
@@ -174,17 +191,17 @@ TEST_CASE("Each wait between operations is needed") {
   };
   using Comm = CountingComm<CudaThreadComm>;
   std::int64_t total = 0;
-  total += check_each_wait("broadcast", {3}, call([](Comm& comm, View<float> x, View<float> y) {
-                             comm.broadcast(comm.rank() == 1 ? x : y, 1).wait();
-                           }));
-  total += check_each_wait("all_reduce in place", {3}, call([](Comm& comm, View<float>, View<float> y) {
-                             comm.all_reduce(y, y, ReduceOp::sum).wait();
-                             comm.all_reduce(y, y, ReduceOp::max).wait();
-                           }));
-  total += check_each_wait("reduce", {3}, call([](Comm& comm, View<float> x, View<float> y) {
-                             comm.reduce(x, y, 2, Into::overwrite).wait();
-                           }));
-  total += check_each_wait(
+  total += check_each_wait<CudaThreadComm>("broadcast", {3}, call([](Comm& comm, View<float> x, View<float> y) {
+                                             comm.broadcast(comm.rank() == 1 ? x : y, 1).wait();
+                                           }));
+  total += check_each_wait<CudaThreadComm>("all_reduce in place", {3}, call([](Comm& comm, View<float>, View<float> y) {
+                                             comm.all_reduce(y, y, ReduceOp::sum).wait();
+                                             comm.all_reduce(y, y, ReduceOp::max).wait();
+                                           }));
+  total += check_each_wait<CudaThreadComm>("reduce", {3}, call([](Comm& comm, View<float> x, View<float> y) {
+                                             comm.reduce(x, y, 2, Into::overwrite).wait();
+                                           }));
+  total += check_each_wait<CudaThreadComm>(
       "exchange", {3}, call([](Comm& comm, View<float> x, View<float> y) {
         std::vector<View<const float>> sends;
         std::vector<View<float>> receives;
@@ -194,12 +211,12 @@ TEST_CASE("Each wait between operations is needed") {
         }
         comm.all_to_all_v(std::span<const View<const float>>(sends), std::span<const View<float>>(receives)).wait();
       }));
-  total += check_each_wait("messages", {3}, call([](Comm& comm, View<float> x, View<float> y) {
-                             auto sent = comm.send(x, (comm.rank() + 1) % 3, 4);
-                             comm.recv(y, (comm.rank() + 2) % 3, 4).wait();
-                             sent.wait();
-                           }));
-  CHECK(total > 30);
+  total += check_each_wait<CudaThreadComm>("messages", {3}, call([](Comm& comm, View<float> x, View<float> y) {
+                                             auto sent = comm.send(x, (comm.rank() + 1) % 3, 4);
+                                             comm.recv(y, (comm.rank() + 2) % 3, 4).wait();
+                                             sent.wait();
+                                           }));
+  CHECK(total > 20);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "laws/communicator_laws.hpp"
+#include "partita/comm/counting.hpp"
 #include "partita/comm/cuda_thread/launch.hpp"
 #include "support/host_order.hpp"
 #include "support/mirrored_comm.hpp"
@@ -50,6 +51,17 @@ TEST_CASE("The laws hold as early and as late as streams may run") {
       });
     }
   }
+}
+
+TEST_CASE("Decorators obey the laws over CudaThreadComm, and hand on its timeline") {
+  const Fresh fresh(cuda_emulation::with(Progress::normal, 1));
+  launch_on_device(3, quick(), [](CudaThreadComm& base) {
+    const CudaTimeline* const timeline = base.timeline().get();
+    CountingComm comm(std::move(base));
+    laws::expect(comm.timeline().get() == timeline, "the timeline", comm.rank());
+    MirroredComm<CountingComm<CudaThreadComm>> mirrored(std::move(comm));
+    laws::check_communicator(mirrored);
+  });
 }
 
 template <class T>
