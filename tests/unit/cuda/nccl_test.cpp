@@ -50,9 +50,9 @@ TEST_CASE("Products and sums follow each other without the host, and a sum has t
       context.backend().copy<float>(View<const float>(host.data(), n, n, n), a);
       context.backend().clear(c);
       for (int step = 0; step < 4; ++step) {
-        context.backend().gemm<float>(0.125F, {a}, {a}, c);
+        context.backend().gemm<float>(0x1p-12F, {a}, {a}, c);
         context.comm().all_reduce(c, c).wait();
-        context.backend().gemm<float>(0.125F, {c}, {c}, a);
+        context.backend().gemm<float>(0x1p-12F, {c}, {c}, a);
         context.comm().broadcast(a, context.size() - 1).wait();
       }
       std::vector<float> result(host.size());
