@@ -34,6 +34,14 @@ void drop_wait(std::int64_t nth, int device) {
   m.faults.add_dropped_wait(nth, device);
 }
 
+void drop_own_wait(std::int64_t nth) {
+  Machine& m = machine();
+  const Lock lock(m.mutex);
+  m.faults.add_own_dropped_wait(nth);
+}
+
+std::int64_t own_waits() { return Faults::own_waits; }
+
 Counters counters() {
   Machine& m = machine();
   const Lock lock(m.mutex);

@@ -72,6 +72,9 @@ void fail_call(const Fault& fault);
 
 /// The `nth` cudaStreamWaitEvent from now (1 is the next), of threads whose current device is `device`, does nothing.
 void drop_wait(std::int64_t nth, int device = any_device);
+/// The same for the calling thread alone; and how many it has asked for.
+void drop_own_wait(std::int64_t nth);
+[[nodiscard]] std::int64_t own_waits();
 
 struct Counters {
   std::int64_t cuda = 0;    // calls

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "cuda_emulation/control.hpp"
@@ -13,9 +14,11 @@ namespace partita::cuda_emulation {
 class Faults {
  public:
   Counters counters;
+  static inline thread_local std::int64_t own_waits = 0;
 
   void add(const Fault& fault) { faults_.push_back(fault); }
-  void add_dropped_wait(std::int64_t nth, int device) { drops_.push_back({nth, device}); }
+  void add_dropped_wait(std::int64_t nth, int device) { drops_.push_back({nth, device, {}}); }
+  void add_own_dropped_wait(std::int64_t nth) { drops_.push_back({nth, any_device, std::this_thread::get_id()}); }
 
   /// Counts a call; the code that it shall return instead of working, if any.
   std::optional<int> enter(Library library, std::string_view function, int device) {
@@ -28,9 +31,11 @@ class Faults {
   }
   bool drops_wait(int device) {
     ++counters.waits;
+    ++own_waits;
     bool dropped = false;
     for (std::size_t i = 0; i < drops_.size();) {
-      if (drops_[i].device != any_device && drops_[i].device != device) {
+      const bool other_thread = drops_[i].thread != std::thread::id{} && drops_[i].thread != std::this_thread::get_id();
+      if (other_thread || (drops_[i].device != any_device && drops_[i].device != device)) {
         ++i;
       } else if (--drops_[i].nth > 0) {
         ++i;
@@ -47,6 +52,7 @@ class Faults {
   struct Drop {
     std::int64_t nth;
     int device;
+    std::thread::id thread;  // none: any
   };
 
   std::optional<int> next(Library of, std::string_view function, int device, bool asynchronous) {

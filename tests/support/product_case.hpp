@@ -114,85 +114,66 @@ struct StoredOperand {
   }
 };
 
-/// Runs the case; collective over the grid. A failure's text says what differs, not on which rank.
 template <class T, class Ctx>
-CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
-  using Acc = accumulate_t<T>;
-  const ProductGeometry geometry{c.m,
-                                 c.n,
-                                 c.k,
-                                 c.a_units,
-                                 c.b_units,
-                                 grid.extents(),
-                                 grid.coordinates(),
-                                 is_storage_only_v<T>,
-                                 static_cast<index_t>(sizeof(Acc)),
-                                 Ctx::comm_type::panels_in_place};
-  const MatmulOptions options = fit_workspace(c.plan, geometry, c.options);
-  const ProductSchedule schedule(c.plan, geometry, options);
+ProductGeometry case_geometry(const ProcessGrid<Ctx>& grid, const ProductCase& c) {
+  ProductGeometry geometry{c.m, c.n, c.k, c.a_units, c.b_units, grid.extents(), grid.coordinates()};
+  geometry.widened = is_storage_only_v<T>;
+  geometry.scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<T>));
+  geometry.panels_in_place = Ctx::comm_type::panels_in_place;
+  return geometry;
+}
 
-  const Block a_block = block_of(c.a, {c.m, c.k}, c.a_units, grid.extents(), grid.coordinates());
-  const Block b_block = block_of(c.b, {c.k, c.n}, c.b_units, grid.extents(), grid.coordinates());
-  const Block c_block = schedule.frame().result_block();
-  StoredOperand<T> a(a_block, c.a_transposed, c.conjugated && c.a_transposed, c.ld_padding, c.seed);
-  StoredOperand<T> b(b_block, c.b_transposed, c.conjugated && c.b_transposed, c.ld_padding, c.seed + 1);
-  StoredOperand<T> result(c_block, false, false, c.ld_padding, c.seed + 2);
-  if (c.beta == 0) {  // old values must not survive
-    for (index_t i = 0; i < result.view.rows; ++i) {
+/// This rank's blocks of a case; old values of C that must not survive are NaN.
+template <class T>
+struct CaseBlocks {
+  template <class Ctx>
+  CaseBlocks(const ProcessGrid<Ctx>& grid, const ProductCase& c, const ProductSchedule& schedule)
+      : a_block(block_of(c.a, {c.m, c.k}, c.a_units, grid.extents(), grid.coordinates())),
+        b_block(block_of(c.b, {c.k, c.n}, c.b_units, grid.extents(), grid.coordinates())),
+        c_block(schedule.frame().result_block()),
+        a(a_block, c.a_transposed, c.conjugated && c.a_transposed, c.ld_padding, c.seed),
+        b(b_block, c.b_transposed, c.conjugated && c.b_transposed, c.ld_padding, c.seed + 1),
+        result(c_block, false, false, c.ld_padding, c.seed + 2) {
+    for (index_t i = 0; i < result.view.rows && c.beta == 0; ++i) {
       std::memset(static_cast<void*>(result.view.row(i)), 0xff, static_cast<std::size_t>(result.view.cols) * sizeof(T));
     }
   }
 
-  Ctx& context = grid.context();
-  context.comm().barrier();
-  const Traffic counted_before = context.comm().traffic();
-  const Traffic touched_before = touched(context);
-  context.comm().barrier();
-  execute(ProductCall<T, T, Ctx>{&grid, a.operand, b.operand, a_block, b_block, result.view,
-                                 Acc(static_cast<float>(c.alpha)), Acc(static_cast<float>(c.beta))},
-          schedule);
-  // Operands may be changed as soon as a product returns: a peer that still reads them gets garbage.
-  for (auto* operand : {&a, &b}) {
-    for (index_t i = 0; i < operand->view.rows; ++i) {
-      for (index_t j = 0; j < operand->view.cols; ++j) operand->view(i, j) = static_cast<T>(Acc(1000));
-    }
-  }
-  context.comm().barrier();
-  const Traffic counted = context.comm().traffic() - counted_before;
-  const Traffic touched_now = touched(context) - touched_before;
+  Block a_block, b_block, c_block;
+  StoredOperand<T> a, b, result;
+};
 
-  CaseResult found;
+/// What is wrong with a case's traffic, counted from calls and touched in memory; empty where nothing is.
+inline std::string traffic_failure(const ProductCase& c, const ProductSchedule& schedule, Traffic counted,
+                                   Traffic touched_now) {
   const Count count = count_of(schedule);
+  std::string failure;
   if (c.alpha != 0) {
     if (count.elements != counted.elements || count.messages != counted.messages) {
-      found.failure += "schedule counts " + to_string(count) + ", calls " + std::to_string(counted.messages) +
-                       " messages, " + std::to_string(counted.elements) + " elements; ";
+      failure += "schedule counts " + to_string(count) + ", calls " + std::to_string(counted.messages) + " messages, " +
+                 std::to_string(counted.elements) + " elements; ";
     }
     if (counted != touched_now) {
-      found.failure += "calls count " + std::to_string(counted.messages) + " messages, " +
-                       std::to_string(counted.elements) + " elements, memory touched " +
-                       std::to_string(touched_now.messages) + ", " + std::to_string(touched_now.elements) + "; ";
+      failure += "calls count " + std::to_string(counted.messages) + " messages, " + std::to_string(counted.elements) +
+                 " elements, memory touched " + std::to_string(touched_now.messages) + ", " +
+                 std::to_string(touched_now.elements) + "; ";
     }
   } else if (counted != Traffic{} || touched_now != Traffic{}) {
-    found.failure += "alpha = 0 communicates; ";
+    failure += "alpha = 0 communicates; ";
   }
-  if (!a.padding_untouched() || !b.padding_untouched() || !result.padding_untouched()) {
+  return failure;
+}
+
+/// Compares `computed`, where pending sums are added up, with the serial result, and counts the panels.
+template <class T, class Ctx>
+void finish_case(const ProcessGrid<Ctx>& grid, const ProductCase& c, const ProductSchedule& schedule,
+                 const CaseBlocks<T>& blocks, View<const T> computed, CaseResult& found) {
+  using Acc = accumulate_t<T>;
+  const Block c_block = blocks.c_block;
+  if (!blocks.a.padding_untouched() || !blocks.b.padding_untouched() || !blocks.result.padding_untouched()) {
     found.failure += "padding was written; ";
   }
-  // A pending sum that was asked for is checked by adding up what the ranks hold.
-  const bool pending = !c.plan.result.partial.empty();
-  View<T> computed = result.view;
-  std::vector<T> total;
-  if (pending) {
-    if constexpr (!is_storage_only_v<T>) {
-      total.resize(static_cast<std::size_t>(computed.size()));
-      grid.comm(c.plan.result.partial)
-          .template all_reduce<T>(View<const T>(computed), View<T>(total.data(), computed.shape()), ReduceOp::sum)
-          .wait();
-      computed = View<T>(total.data(), computed.shape());
-    }
-  }
-  const int copies = pending ? group_size(c.plan.result.partial, grid.extents()) : 1;
+  const int copies = c.plan.result.partial.empty() ? 1 : group_size(c.plan.result.partial, grid.extents());
   for (index_t i = 0; i < c_block.rows.size() && found.failure.empty(); ++i) {
     for (index_t j = 0; j < c_block.cols.size(); ++j) {
       const index_t row = c_block.rows.begin + i;
@@ -214,6 +195,47 @@ CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
   schedule.for_each([&](const Step& step) {
     if (step.kind == StepKind::gemm && step.last) ++found.panels;
   });
+}
+
+/// Runs the case; collective over the grid. A failure's text says what differs, not on which rank.
+template <class T, class Ctx>
+CaseResult run_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
+  using Acc = accumulate_t<T>;
+  const ProductGeometry geometry = case_geometry<T>(grid, c);
+  const ProductSchedule schedule(c.plan, geometry, fit_workspace(c.plan, geometry, c.options));
+  CaseBlocks<T> blocks(grid, c, schedule);
+
+  Ctx& context = grid.context();
+  context.comm().barrier();
+  const Traffic counted_before = context.comm().traffic();
+  const Traffic touched_before = touched(context);
+  context.comm().barrier();
+  execute(ProductCall<T, T, Ctx>{&grid, blocks.a.operand, blocks.b.operand, blocks.a_block, blocks.b_block,
+                                 blocks.result.view, Acc(static_cast<float>(c.alpha)), Acc(static_cast<float>(c.beta))},
+          schedule);
+  // Operands may be changed as soon as a product returns: a peer that still reads them gets garbage.
+  for (auto* operand : {&blocks.a, &blocks.b}) {
+    for (index_t i = 0; i < operand->view.rows; ++i) {
+      for (index_t j = 0; j < operand->view.cols; ++j) operand->view(i, j) = static_cast<T>(Acc(1000));
+    }
+  }
+  context.comm().barrier();
+  CaseResult found;
+  found.failure =
+      traffic_failure(c, schedule, context.comm().traffic() - counted_before, touched(context) - touched_before);
+  // A pending sum that was asked for is checked by adding up what the ranks hold.
+  View<const T> computed = blocks.result.view;
+  std::vector<T> total;
+  if (!c.plan.result.partial.empty()) {
+    if constexpr (!is_storage_only_v<T>) {
+      total.resize(static_cast<std::size_t>(computed.size()));
+      grid.comm(c.plan.result.partial)
+          .template all_reduce<T>(computed, View<T>(total.data(), computed.shape()), ReduceOp::sum)
+          .wait();
+      computed = View<const T>(total.data(), computed.shape());
+    }
+  }
+  finish_case(grid, c, schedule, blocks, computed, found);
   return found;
 }
 

@@ -51,6 +51,7 @@ class CheckedComm {
   template <class T>
   using Panel = CheckedPanel<C, T>;
   static constexpr bool panels_in_place = C::panels_in_place;
+  static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
   static constexpr bool messages_in_order = partita::messages_in_order<C>;
 
   /// Communicates: a barrier, where inspections are carried.

@@ -135,6 +135,10 @@ concept Communicator =
 template <class C>
 concept OnDevice = requires(const C& c) { c.timeline(); };
 
+/// Whether panels better move as all-gathers of slices than as broadcasts, where nothing else is asked for.
+template <class C>
+inline constexpr bool prefers_all_gather = requires { requires C::prefers_all_gather; };
+
 /// Whether messages are matched in order for each (sender, receiver), whatever their tags: a receiver asks for them in
 /// the order in which they are sent.
 template <class C>

@@ -2,7 +2,6 @@
 // Runs products across layouts on one rank: a template on scalar and context, not on partitions.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "partita/matmul/across_schedule.hpp"
 #include "partita/matmul/compare.hpp"
+#include "partita/matmul/panels.hpp"
 #include "partita/redistribute/redistribute.hpp"
 
 namespace partita {
@@ -96,12 +96,18 @@ class AcrossExecutor {
 
  private:
   struct Incoming {
+    explicit Incoming(const Pooled<View<T>>& memory) : sends(memory), receives(memory) {}
+
     std::optional<Request> request;
     View<T> buffer;
+    ProductList<View<const T>> sends;  // alive until the request is waited for
+    ProductList<View<T>> receives;
   };
 
   [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const { return operand == Operand::a ? call_.a : call_.b; }
   Incoming& incoming(Operand operand, index_t panel) {
+    const auto places = static_cast<std::size_t>(2 * schedule_.lookahead());
+    while (ring_.size() < places) ring_.emplace_back(memory_);
     return ring_[static_cast<std::size_t>(2 * (panel % schedule_.lookahead()) + (operand == Operand::b ? 1 : 0))];
   }
 
@@ -109,15 +115,14 @@ class AcrossExecutor {
     const Exchange exchange = schedule_.exchange(step.operand, schedule_.panel(step.panel));
     const bool transposed = own(step.operand).transposed;
     Incoming& in = incoming(step.operand, step.panel);
-    const int slot = across_slots + 1 + 3 * static_cast<int>(&in - ring_.data());
+    const int slot = across_slots + 1 + static_cast<int>(&in - ring_.data());
     const Shape shape = transposed ? step.block.shape().transposed() : step.block.shape();
     in.buffer = View<T>(context_.template workspace<T>(slot, shape.size()), shape);
-    auto* sends = context_.template workspace<View<const T>>(slot + 1, step.ranks);
-    auto* receives = context_.template workspace<View<T>>(slot + 2, step.ranks);
-    exchanged_views(exchange, transposed, own(step.operand).stored, in.buffer, sends, receives);
-    const auto ranks = static_cast<std::size_t>(step.ranks);
-    in.request.emplace(context_.comm().all_to_all_v(std::span<const View<const T>>(sends, ranks),
-                                                    std::span<const View<T>>(receives, ranks)));
+    in.sends.resize(static_cast<std::size_t>(step.ranks));
+    in.receives.resize(static_cast<std::size_t>(step.ranks));
+    exchanged_views(exchange, transposed, own(step.operand).stored, in.buffer, in.sends.data(), in.receives.data());
+    in.request.emplace(
+        context_.comm().all_to_all_v(std::span<const View<const T>>(in.sends), std::span<const View<T>>(in.receives)));
   }
 
   /// The part k of an operand: from a panel that has come in, or, where every rank holds what it needs, its own.
@@ -144,7 +149,8 @@ class AcrossExecutor {
   const AcrossSchedule& schedule_;
   Ctx& context_;
   View<Acc> total_;
-  std::array<Incoming, 2 * static_cast<std::size_t>(most_panels_in_flight)> ring_{};
+  Pooled<View<T>> memory_ = context_.template pooled<View<T>>();
+  ProductList<Incoming> ring_ = ProductList<Incoming>(memory_);
 };
 
 /// Redistributed into scratch memory, then multiplied as the rule of the redistributed operands says.
@@ -158,7 +164,7 @@ void run_split_k(const AcrossCall<T, Out, Ctx>& call, const AcrossGeometry& g, c
     const Shape shape = operand.transposed ? wanted.shape().transposed() : wanted.shape();
     MatrixOperand<T> out = operand;
     View<T> buffer(context.template workspace<T>(slot, shape.size()), shape);
-    run_exchange<T>(context.comm(), exchange, operand.stored, buffer, operand.transposed);
+    run_exchange<T>(context, exchange, operand.stored, buffer, operand.transposed);
     out.stored = buffer;
     return out;
   };

@@ -26,8 +26,10 @@ namespace partita {
   return "refused";
 }
 
-/// One line for a plan: "stationary C: each k-panel of A is broadcast along Col, of B along Row".
-[[nodiscard]] inline std::string plan_text(const ProductPlan& product, std::span<const std::string_view> names) {
+/// One line for a plan: "stationary C: each k-panel of A broadcast along Col, each k-panel of B broadcast along Row";
+/// `sliced` where panels move as slices of all owners' blocks.
+[[nodiscard]] inline std::string plan_text(const ProductPlan& product, std::span<const std::string_view> names,
+                                           bool sliced = false) {
   const Plan& plan = product.plan;
   std::string text(name_of(plan.algorithm));
   if (plan.sliced != Side::none) text += plan.sliced == Side::left ? ", A sliced in place" : ", B sliced in place";
@@ -36,11 +38,13 @@ namespace partita {
   const std::string swept = plan.algorithm == Algorithm::stationary_a   ? "n"
                             : plan.algorithm == Algorithm::stationary_b ? "m"
                                                                         : "k";
-  if (!plan.incoming_a.empty())
-    add("each " + swept + "-panel of A broadcast along " + axes_text(plan.incoming_a, names));
-  if (!plan.incoming_b.empty())
-    add("each " + swept + "-panel of B broadcast along " + axes_text(plan.incoming_b, names));
-  if (!plan.outgoing.empty()) add("partial products reduced along " + axes_text(plan.outgoing, names));
+  const std::string move = sliced ? " gathered in slices along " : " broadcast along ";
+  if (!plan.incoming_a.empty()) add("each " + swept + "-panel of A" + move + axes_text(plan.incoming_a, names));
+  if (!plan.incoming_b.empty()) add("each " + swept + "-panel of B" + move + axes_text(plan.incoming_b, names));
+  if (!plan.outgoing.empty()) {
+    add(std::string("partial products ") + (sliced ? "scattered in slices" : "reduced") + " along " +
+        axes_text(plan.outgoing, names));
+  }
   const Finish& finish = product.finish;
   if (!finish.scatter_rows.empty()) add("reduce_scatter of rows along " + axes_text(finish.scatter_rows, names));
   if (!finish.scatter_cols.empty()) add("reduce_scatter of columns along " + axes_text(finish.scatter_cols, names));
@@ -67,7 +71,11 @@ template <class Result = automatic, TensorLike A, TensorLike B>
     std::string text = "matmul " + layout_text(Left::partition::layout, names) + " x " +
                        layout_text(Right::partition::layout, names) + " -> " +
                        layout_text(Types::result::layout, names) + "\n";
-    if constexpr (requires { Types::rule::plan; }) text += plan_text(Types::rule::plan, names) + "\n";
+    if constexpr (requires { Types::rule::plan; }) {
+      bool sliced = false;
+      if constexpr (requires { schedule.sliced_panels(); }) sliced = schedule.sliced_panels();
+      text += plan_text(Types::rule::plan, names, sliced) + "\n";
+    }
     text += "m " + std::to_string(left_view.shape.rows) + ", n " + std::to_string(right_view.shape.cols) + ", k " +
             std::to_string(left_view.shape.cols) + " on " + detail::grid_text(names, grid.extents()) + "; rank " +
             std::to_string(grid.context().rank()) + ":\n";

@@ -23,7 +23,8 @@ struct MatmulOptions {
   /// Panels in flight: while one is multiplied, the next ones move. At least 1; no more than 16 are used. Left open: 16
   /// in the first of these cases, else 2.
   std::optional<int> lookahead{};
-  PanelMove panels = PanelMove::broadcast;
+  /// Left open: what the communicator prefers.
+  std::optional<PanelMove> panels{};
   /// The most bytes of scratch memory a rank may use; panels are narrowed to fit.
   index_t workspace_bytes = std::numeric_limits<index_t>::max();
 };
@@ -46,6 +47,8 @@ struct ProductGeometry {
   index_t scratch_bytes = 8;
   /// Whether the communicator's panels are read in their owner's block, and need no scratch memory.
   bool panels_in_place = false;
+  /// Whether the communicator prefers all-gathers of slices, where MatmulOptions leave it open.
+  bool prefers_all_gather = false;
 };
 
 }  // namespace partita

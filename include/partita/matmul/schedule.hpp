@@ -22,7 +22,8 @@ namespace partita {
 class ProductSchedule {
  public:
   constexpr ProductSchedule(const ProductPlan& product, const ProductGeometry& geometry, const MatmulOptions& options)
-      : frame_(product, geometry), panels_(options.panels) {
+      : frame_(product, geometry),
+        panels_(options.panels.value_or(geometry.prefers_all_gather ? PanelMove::all_gather : PanelMove::broadcast)) {
     const Plan& plan = product.plan;
     const bool lent = geometry.panels_in_place && plan.outgoing.empty() && panels_ == PanelMove::broadcast;
     panel_width_ = options.panel_width.value_or(lent ? std::numeric_limits<index_t>::max() : 512);
@@ -43,7 +44,7 @@ class ProductSchedule {
   /// The widest panel allowed, and the panels in flight: what the options ask for or leave open.
   [[nodiscard]] constexpr index_t panel_width() const noexcept { return panel_width_; }
   [[nodiscard]] constexpr int lookahead() const noexcept { return lookahead_; }
-  /// How panels were asked to move.
+  /// How panels are to move, by the options or else by the communicator.
   [[nodiscard]] constexpr PanelMove panels() const noexcept { return panels_; }
   /// Whether panels move as all-gathers of slices; false where they were asked for but blocks are uneven.
   [[nodiscard]] constexpr bool sliced_panels() const noexcept { return slices_ > 1; }

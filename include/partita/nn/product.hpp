@@ -23,7 +23,8 @@ constexpr void product_steps(const Place& place, const Extent2D& a, const Extent
                                  .coordinates = place.coordinates,
                                  .widened = is_storage_only_v<T>,
                                  .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<T>)),
-                                 .panels_in_place = place.panels_in_place};
+                                 .panels_in_place = place.panels_in_place,
+                                 .prefers_all_gather = place.prefers_all_gather};
   rule_for<L, R, Result>::schedule(geometry, {}).for_each(f);
 }
 

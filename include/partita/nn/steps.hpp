@@ -20,11 +20,14 @@ struct Place {
   AxisValues coordinates{};
   /// Whether the communicator's panels are read in their owner's block.
   bool panels_in_place = true;
+  /// Whether it prefers all-gathers of slices to broadcasts of panels.
+  bool prefers_all_gather = false;
 };
 
 template <class Ctx>
 [[nodiscard]] Place place_of(const ProcessGrid<Ctx>& grid) {
-  return {grid.extents(), grid.coordinates(), Ctx::comm_type::panels_in_place};
+  return {grid.extents(), grid.coordinates(), Ctx::comm_type::panels_in_place,
+          prefers_all_gather<typename Ctx::comm_type>};
 }
 
 /// Global size of a matrix, and the units at which alone it may be cut: what the steps of a layer depend on.

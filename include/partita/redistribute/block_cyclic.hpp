@@ -240,6 +240,9 @@ void agree_on_array(Comm& comm, const BlockCyclic& array, const void* local, ind
 template <class P, class T, class G, class Ctx>
 [[nodiscard]] DistTensor<T, P, Ctx> from_block_cyclic(const GridHandle<G, Ctx>& grid, const BlockCyclic& array,
                                                       const T* local, index_t lld, Units units = {}) {
+  static_assert(host_memory_v<typename Ctx::backend_type>,
+                "from_block_cyclic(): the array is host memory and the grid a device's; make the tensor on a grid of a "
+                "host context, and copy it to the device with to()");
   static_assert(P::layout.partial.empty(), "from_block_cyclic(): a matrix cannot be spread into a pending sum");
   auto& comm = grid.context().comm();
   detail::agree_on_array(comm, array, local, lld);
@@ -258,6 +261,9 @@ template <class P, class T, class G, class Ctx>
 /// lld are not touched. Errors and communication likewise.
 template <class T, class P, class Ctx>
 void to_block_cyclic(const DistTensor<T, P, Ctx>& x, const BlockCyclic& array, T* local, index_t lld) {
+  static_assert(host_memory_v<typename Ctx::backend_type>,
+                "to_block_cyclic(): the array is host memory and the tensor lies on a device; copy it to a grid of a "
+                "host context with to()");
   static_assert(P::layout.partial.empty(), "to_block_cyclic(): the tensor is a pending sum; all_reduce it first");
   auto& comm = x.context().comm();
   if (array.shape != x.shape()) {

@@ -28,22 +28,19 @@ void exchanged_views(const Exchange& exchange, bool transposed, View<const T> in
   }
 }
 
-/// Runs an exchange on one rank, of blocks that may be stored transposed. Collective over `comm`.
-template <class T, class Comm>
-void run_exchange(Comm& comm, const Exchange& exchange, View<const T> in, View<T> out, bool transposed = false) {
+/// Runs an exchange on one rank, of blocks that may be stored transposed. Collective over the context's ranks.
+template <class T, class Ctx>
+void run_exchange(Ctx& context, const Exchange& exchange, View<const T> in, View<T> out, bool transposed = false) {
   const auto ranks = static_cast<std::size_t>(exchange.ranks());
   std::vector<View<const T>> sends(ranks);
   std::vector<View<T>> receives(ranks);
   exchanged_views(exchange, transposed, in, out, sends.data(), receives.data());
   if (exchange.local()) {
-    const View<const T> from = sends[static_cast<std::size_t>(exchange.self())];
-    const View<T> to = receives[static_cast<std::size_t>(exchange.self())];
-    for (index_t i = 0; i < to.rows; ++i) {
-      for (index_t j = 0; j < to.cols; ++j) to(i, j) = from(i, j);
-    }
+    const auto self = static_cast<std::size_t>(exchange.self());
+    if (!receives[self].empty()) context.backend().template copy<T>(sends[self], receives[self]);
     return;
   }
-  comm.all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives)).wait();
+  context.comm().all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives)).wait();
 }
 
 template <class P, class Ctx>
@@ -69,7 +66,7 @@ template <class Target, class T, class P, class Ctx, class G>
   DistTensor<T, Target, Ctx> out(grid_as<typename Target::grid_type>(grid), x.shape(), units);
   const Exchange exchange(x.shape(), detail::placement_of<P>(x.grid().ranks(), x.units()),
                           detail::placement_of<Target>(out.grid().ranks(), units), x.context().rank());
-  detail::run_exchange<T>(x.context().comm(), exchange, x.local(), out.local());
+  detail::run_exchange<T>(x.context(), exchange, x.local(), out.local());
   return out;
 }
 

@@ -75,6 +75,21 @@ void fill(BackendT& backend, View<T> out, Write write) {
     backend.template copy<T>(host, out);
   }
 }
+
+/// Lets the host read a block's values: in place, or in memory of its own into which they are copied.
+template <class Ctx, class T, class Read>
+void read_on_host(Ctx& context, View<const T> in, Read read) {
+  if constexpr (host_memory_v<typename Ctx::backend_type>) {
+    read(in);
+  } else {
+    const auto values = std::make_unique<T[]>(static_cast<std::size_t>(in.size()));
+    const View<T> host(values.get(), in.shape());
+    context.sync();  // which notices failed peers, where the copy would wait for them
+    context.backend().template copy<T>(in, host);
+    context.sync();
+    read(View<const T>(host));
+  }
+}
 }  // namespace detail
 
 /// Element (i, j) is f(i, j), i and j global. Every rank evaluates its own block only, on the host.

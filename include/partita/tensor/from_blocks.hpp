@@ -14,7 +14,8 @@ namespace partita {
 /// along the axes that cut; it is not this rank's extent times the ranks, since blocks may be uneven.
 /// Errors, the same on all ranks and before anything is built: ShapeError that names each rank whose block is not the
 /// one that partition and units give it; those of DistTensor.
-/// Communicates: one all_gather of the blocks' extents over the grid, and the agreements of construction.
+/// Communicates: one all_gather of the blocks' extents over the grid (of hosts, where blocks lie on a device), and the
+/// agreements of construction.
 template <class P, class T, class G, class Ctx>
 [[nodiscard]] DistTensor<T, P, Ctx> from_blocks(const GridHandle<G, Ctx>& grid, View<T> block, Units units = {}) {
   auto handle = grid_as<typename P::grid_type>(grid);
@@ -25,9 +26,13 @@ template <class P, class T, class G, class Ctx>
   const index_t mine[2] = {block.rows, block.cols};
   std::vector<Block> places;
   for (int rank = 0; rank < size; ++rank) places.push_back({{0, 1}, {2 * rank, 2 * rank + 2}});
-  comm.all_gather(row_view<const index_t>(mine, 2), row_view(extents.data(), 2 * index_t{size}),
-                  std::span<const Block>(places))
-      .wait();
+  if constexpr (OnDevice<typename Ctx::comm_type>) {
+    comm.gather_words(mine, extents);
+  } else {
+    comm.all_gather(row_view<const index_t>(mine, 2), row_view(extents.data(), 2 * index_t{size}),
+                    std::span<const Block>(places))
+        .wait();
+  }
   const auto held = [&](int rank) {
     return Shape{extents[2 * static_cast<std::size_t>(rank)], extents[2 * static_cast<std::size_t>(rank) + 1]};
   };

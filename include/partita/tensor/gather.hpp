@@ -2,6 +2,7 @@
 // Between one whole matrix and its blocks: gather to every rank, scatter from one.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,8 @@ std::vector<Block> blocks_by_rank(const ProcessGrid<Ctx>& grid, Shape shape, Uni
 
 }  // namespace detail
 
-/// The whole matrix, on every rank. A transposed view gives the transposed matrix only by its stored tensor: gather
-/// that. Communicates: one all_gather over the grid; a rank receives what it does not hold.
+/// The whole matrix, in the host memory of every rank, complete. A transposed view gives the transposed matrix only by
+/// its stored tensor: gather that. Communicates: one all_gather over the grid; a rank receives what it does not hold.
 template <class T, class P, class Ctx>
 [[nodiscard]] Matrix<T> gather(const DistTensor<T, P, Ctx>& tensor) {
   static_assert(P::layout.partial.empty(),
@@ -64,14 +65,23 @@ template <class T, class P, class Ctx>
   const std::vector<Block> blocks = detail::blocks_by_rank<P>(grid, tensor.shape(), tensor.units(), true);
   View<const T> mine = tensor.local();
   if (blocks[static_cast<std::size_t>(grid.context().rank())] != tensor.block()) mine = {};
-  grid.context().comm().all_gather(mine, whole.view(), std::span<const Block>(blocks)).wait();
+  Ctx& context = grid.context();
+  if constexpr (host_memory_v<typename Ctx::backend_type>) {
+    context.comm().all_gather(mine, whole.view(), std::span<const Block>(blocks)).wait();
+  } else {
+    const Memory memory = context.template allocate<T>(whole.shape.size());
+    const View<T> gathered(reinterpret_cast<T*>(memory.get()), whole.shape);
+    context.comm().all_gather(mine, gathered, std::span<const Block>(blocks)).wait();
+    detail::read_on_host(context, View<const T>(gathered),
+                         [&](View<const T> values) { std::copy_n(values.data, values.size(), whole.elements.data()); });
+  }
   return whole;
 }
 
-/// A tensor with partition P from the matrix `whole` of rank `root`; other ranks' `whole` is not read.
-/// Errors, on all ranks: ArgumentError for a root that is no rank; ShapeError where root's matrix has another shape
-/// than all expect, or ranks name different roots. Communicates: the agreements of construction, and one all_to_all_v
-/// in which root sends every rank its block.
+/// A tensor with partition P from the matrix `whole` in the host memory of rank `root`; other ranks' `whole` is not
+/// read. Errors, on all ranks: ArgumentError for a root that is no rank; ShapeError where root's matrix has another
+/// shape than all expect, or ranks name different roots. Communicates: the agreements of construction, and one
+/// all_to_all_v in which root sends every rank its block.
 template <class P, class T, class G, class Ctx>
 [[nodiscard]] DistTensor<T, P, Ctx> scatter(const GridHandle<G, Ctx>& handle, Shape shape, View<const T> whole,
                                             int root, Units units = {}) {
@@ -96,7 +106,14 @@ template <class P, class T, class G, class Ctx>
   const std::vector<Block> blocks = detail::blocks_by_rank<P>(grid, shape, units, false);
   std::vector<View<const T>> sends(blocks.size());
   std::vector<View<T>> receives(blocks.size());
+  [[maybe_unused]] Memory on_device;
   if (is_root) {
+    if constexpr (!host_memory_v<typename Ctx::backend_type>) {
+      on_device = grid.context().template allocate<T>(whole.size());
+      const View<T> copy(reinterpret_cast<T*>(on_device.get()), whole.shape());
+      grid.context().backend().template copy<T>(whole, copy);
+      whole = copy;
+    }
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) sends[rank] = whole.sub(blocks[rank]);
   }
   receives[static_cast<std::size_t>(root)] = tensor.local();

@@ -92,7 +92,8 @@ template <NpyScalar T, class P, class G, class Ctx>
   auto& comm = grid.context().comm();
   const NpyFile file = detail::open_npy(comm, path);
   DistTensor<T, P, Ctx> tensor(grid_as<typename P::grid_type>(grid), file.shape(), units);
-  detail::read_npy(comm, file, tensor.block(), tensor.local());
+  detail::fill(tensor.context().backend(), tensor.local(),
+               [&](View<T> local) { detail::read_npy(comm, file, tensor.block(), local); });
   return tensor;
 }
 
@@ -107,8 +108,9 @@ void save_npy(const DistTensor<T, P, Ctx>& tensor, const std::string& path) {
                 "save_npy(): the tensor is a pending sum; finish it with matmul<Result> first");
   const ProcessGrid<Ctx>& grid = tensor.grid().ranks();
   const bool writes = detail::holds_first_copy(grid, P::layout);
-  detail::write_npy<T>(grid.context().comm(), path, tensor.shape(), tensor.block(),
-                       writes ? tensor.local() : View<const T>());
+  detail::read_on_host(grid.context(), writes ? tensor.local() : View<const T>(), [&](View<const T> values) {
+    detail::write_npy<T>(grid.context().comm(), path, tensor.shape(), tensor.block(), values);
+  });
 }
 
 }  // namespace partita
