@@ -16,7 +16,7 @@ set(PARTITA_CUDA_FLAGS "" CACHE STRING "Further flags of nvcc for the kernels")
 mark_as_advanced(PARTITA_CUDA_FLAGS)
 
 # The .cuh headers that define kernels by themselves, below partita/ and without the suffix.
-set(partita_cuda_headers backend/cuda/combine)
+set(partita_cuda_headers backend/cuda/combine cuda/sum)
 
 # partita_provide_cuda(HEADERS): partita::cuda, the target HEADERS with CUDA, NCCL and, where there is nvcc,
 # partita::cuda_kernels. Pre: find_package has found CUDALibraries with its libraries, and NCCL.
