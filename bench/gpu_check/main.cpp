@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks products on one GPU, and measures them: gpu_check [--quick] [--largest N] [--json FILE]. Exit status: 0 where all
-// is right, 1 where not, 77 without a device.
+// Checks products on one GPU, and measures them: gpu_check [--quick] [--largest N] [--json FILE]. Exit status: 0 where
+// all is right, 1 where not, 77 without a device.
 #include <cstdlib>
 #include <cstring>
 #include <exception>

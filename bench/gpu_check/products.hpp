@@ -65,7 +65,8 @@ bool check_product(Ctx& context, const std::vector<int>& extents, Shape c_shape,
     });
   };
   const auto a = stored.template operator()<typename PairT::L, PairT::left_turned>(grid, {c_shape.rows, k}, left_value);
-  const auto b = stored.template operator()<typename PairT::R, PairT::right_turned>(grid, {k, c_shape.cols}, right_value);
+  const auto b =
+      stored.template operator()<typename PairT::R, PairT::right_turned>(grid, {k, c_shape.cols}, right_value);
   const auto c = PairT::multiply(a, b);
   const std::vector<T> first = host_block(c);
   const Block block = c.block();
@@ -108,7 +109,8 @@ void check_products(Ctx& context, const std::string& section, const std::string&
   check(Pair<Summa2D<>, Summa2D<>, automatic, false, turned>{}, "Summa2D x transposed(Summa2D)", rectangle);
   check(Pair<Summa2D<>, Summa2D<>, automatic, turned>{}, "transposed(Summa2D) x Summa2D", rectangle);
   check(Pair<Summa25D<>, Summa25DWeight<>>{}, "Summa25D x Summa25DWeight", layers);
-  check(Pair<Summa25D<>, Summa25DWeight<>, automatic, false, turned>{}, "Summa25D x transposed(Summa25DWeight)", layers);
+  check(Pair<Summa25D<>, Summa25DWeight<>, automatic, false, turned>{}, "Summa25D x transposed(Summa25DWeight)",
+        layers);
   check(Pair<Summa25D<>, Summa25D<>, automatic, turned>{}, "transposed(Summa25D) x Summa25D", layers);
   check(Pair<SplitKLeft<>, SplitKRight<>>{}, "SplitKLeft x SplitKRight", layers);
 }

@@ -181,6 +181,7 @@ class NcclWorld {
     failure_.emplace(failure);
     messages.clear();
     abort_all();
+    static_cast<void>(drained());
   }
   void abort_all() noexcept {
     for (ncclComm_t* const comm : live_) {
@@ -209,25 +210,54 @@ class NcclWorld {
       for (const ncclComm_t* const comm : live_) {
         if (*comm != nullptr) (void)settled(*comm, name);
       }
-      if (waited > options_.deadline) {
-        throw TimeoutError(std::string("TimeoutError: ") + name + " is not complete after " +
-                           std::to_string(options_.deadline.count()) + " ms; has a peer not called it?");
-      }
+      if (waited > options_.deadline) throw_late(name);
     } catch (const std::exception& error) {
       fail(error.what());
       throw;
     }
   }
 
+  /// Pre: it is not among the live ones any more. Its resources may be shared with those, which are dead too then.
   void end(ncclComm_t comm) noexcept {
     try {
       if (failed()) throw PeerFailed(*failure_);
       check(ncclCommFinalize(comm), "ncclCommFinalize");
-      settle(comm, "ncclCommFinalize");
+      const auto start = Clock::now();
+      while (!settled(comm, "ncclCommFinalize")) {
+        listen();
+        if (Clock::now() - start > options_.deadline) throw_late("the end of a communicator");
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
       (void)ncclCommDestroy(comm);
-    } catch (...) {
+    } catch (const std::exception& error) {
       (void)ncclCommAbort(comm);
+      if (!live_.empty()) fail(error.what());
     }
+  }
+  [[noreturn]] void throw_late(const char* name) const {
+    throw TimeoutError(std::string("TimeoutError: ") + name + " is not complete after " +
+                       std::to_string(options_.deadline.count()) +
+                       " ms; a peer has not entered it, or the deadline is too short");
+  }
+
+  /// Whether all that was given to the stream is done, once it no longer waits for peers: what it touched may go then,
+  /// also where an operation was begun in part and the timeline does not know of it.
+  [[nodiscard]] bool drained() const noexcept {
+    const auto start = Clock::now();
+    int errors = 0;
+    while (Clock::now() - start < std::min<Clock::duration>(std::chrono::seconds(10), options_.deadline)) {
+      const cudaError_t state = cudaStreamQuery(stream());
+      if (state == cudaSuccess) return true;
+      if (state != cudaErrorNotReady && ++errors > 2) return true;  // the device is lost, and touches nothing
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    return false;
+  }
+  /// The stream may still use it. One that does not come to its end keeps it.
+  void leave_host_memory() noexcept {
+    if (words_.bytes() + sums_.bytes() == 0 || drained()) return;
+    words_.leak();
+    sums_.leak();
   }
 
   [[nodiscard]] static std::byte* grown(CudaHostMemory& memory, std::size_t bytes) {
@@ -237,21 +267,6 @@ class NcclWorld {
     }
     return static_cast<std::byte*>(memory.data());
   }
-  /// The stream may still use it. One that does not come to its end keeps it.
-  void leave_host_memory() noexcept {
-    if (words_.bytes() == 0 && sums_.bytes() == 0) return;
-    const auto start = Clock::now();
-    const auto patience = failed() ? std::min<Clock::duration>(std::chrono::seconds(10), options_.deadline)
-                                   : Clock::duration(options_.deadline);
-    cudaError_t state = cudaErrorNotReady;
-    while ((state = cudaStreamQuery(stream())) == cudaErrorNotReady && Clock::now() - start < patience) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-    if (state != cudaErrorNotReady) return;
-    words_.leak();
-    sums_.leak();
-  }
-
   int rank_;
   NcclOptions options_;
   std::shared_ptr<CudaTimeline> timeline_;
