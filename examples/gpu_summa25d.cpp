@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One layer's forward product in 2.5 dimensions on 8 GPUs. Started alone, the ranks are threads of this process; started
-// by torchrun, which tells each process its rank in the environment, they are processes:
+// One layer's forward product in 2.5 dimensions on 8 GPUs. Started alone, the ranks are threads of this process;
+// started by torchrun, which tells each process its rank in the environment, they are processes:
 //
 //     gpu_summa25d
 //     torchrun --no-python --nproc-per-node 8 gpu_summa25d
