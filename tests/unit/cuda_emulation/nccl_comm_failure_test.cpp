@@ -113,7 +113,8 @@ void all_leave(int ranks, LaunchOptions options, Body body, Fits fits) {
     CAPTURE(error.what());
     CHECK(fits(error));
   }
-  CHECK(left == ranks);
+  CHECK(left >= 1);  // one may have heard of it while its communicator was made
+  CHECK(left <= ranks);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
   CHECK(cuda_emulation::live().total() == 0);
 }
@@ -124,23 +125,15 @@ bool is(const Error& error) {
 
 /// Makes the n-th call of `function` by rank 1 fail, for n = 1, 2, … as long as there is one.
 int fail_each(Library library, const std::string& function, int code, bool told, int device = 1) {
+  const bool polls = function == "cudaStreamQuery" || function == "ncclCommGetAsyncError";  // destructors do so too
   for (std::int64_t n = 1;; ++n) {
     cuda_emulation::reset();
     fail_call({library, n, code, function, device, false});
     CAPTURE(function);
     CAPTURE(n);
     std::string thrown;
-    std::array<std::atomic<bool>, 3> typed{};
     try {
-      launch_devices(3, soon(), [&](NcclComm& comm) {
-        const auto rank = static_cast<std::size_t>(comm.rank());
-        try {
-          use_everything(comm);
-        } catch (const Error&) {
-          typed[rank] = true;
-          throw;
-        }
-      });
+      launch_devices(3, soon(), [](NcclComm& comm) { use_everything(comm); });
     } catch (const CudaError& error) {
       thrown = error.what();
       CHECK(error.code == code);
@@ -151,11 +144,10 @@ int fail_each(Library library, const std::string& function, int code, bool told,
       thrown = error.what();
     } catch (const PeerFailed& error) {  // of a rank whose own call threw nothing: a destructor's
       thrown = error.what();
-      CHECK(function == "ncclCommFinalize");
+      CHECK((function == "ncclCommFinalize" || polls));
     }
     const bool hit = cuda_emulation::counters().faults > 0;
-    // The last queries of a stream are a destructor's.
-    if (told && (function != "cudaStreamQuery" || n == 1)) CHECK((!thrown.empty()) == hit);
+    if (told && (!polls || n == 1)) CHECK((!thrown.empty()) == hit);
     const std::string named = function == "cublasSgeam_64" ? "cublasXgeam" : function;
     if (!thrown.empty()) CHECK(thrown.find(named) != std::string::npos);
     for (const cuda_emulation::Report& r : cuda_emulation::take_reports()) FAIL_CHECK(r.text);
