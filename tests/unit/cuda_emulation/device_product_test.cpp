@@ -62,7 +62,8 @@ void some_products(CudaThreadComm& comm) {
 /// Makes the first, second … call of `function` fail, until there are no more; every failure is told, unless it may
 /// happen in a destructor.
 void check_failures(const Library library, const char* function, int code, bool in_destructors) {
-  CAPTURE(function);
+  const std::string called = function;
+  CAPTURE(called);
   for (std::int64_t n = 1;; ++n) {
     CAPTURE(n);
     const Fresh fresh;

@@ -119,11 +119,11 @@ class CudaEndpoint {
     try {
       f();
     } catch (const std::exception& error) {
-      me->broken = true;
+      me->launch->failed = true;
       host.abort(error.what());
       throw;
     } catch (...) {
-      me->broken = true;
+      me->launch->failed = true;
       host.abort("an exception of unknown type");
       throw;
     }

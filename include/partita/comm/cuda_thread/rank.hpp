@@ -2,6 +2,7 @@
 // What a rank on a shared device owns, and what outlives it: memory that peers' streams may still read.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <list>
 #include <memory>
@@ -73,6 +74,7 @@ struct CudaLaunch {
 
   std::mutex mutex;
   int device;
+  std::atomic<bool> failed = false;  // a rank left an operation by an exception: streams may be in anybody's memory
   std::vector<std::shared_ptr<CudaTimeline>> timelines;
   std::list<CudaPost> posts;
   std::list<CudaLoan> loans;
@@ -85,8 +87,7 @@ struct CudaRank {
   std::shared_ptr<CudaLaunch> launch;
   std::shared_ptr<CudaTimeline> timeline;
   Traffic traffic{};
-  int loans = 0;        // not known to be over
-  bool broken = false;  // it left an operation by an exception: peers' streams may still touch its memory
+  int loans = 0;  // not known to be over
 
   void count(index_t messages, index_t elements, std::size_t bytes) noexcept {
     if (elements > 0) traffic.add(messages, elements, bytes);
@@ -105,7 +106,7 @@ struct CudaRank {
   const auto free = [](void* memory, void* of) {
     const std::unique_ptr<Owner> last(static_cast<Owner*>(of));
     CudaRank& me = *last->rank;
-    if (!me.broken && me.loans == 0) return me.timeline->free(memory, last->bytes);
+    if (!me.launch->failed && me.loans == 0) return me.timeline->free(memory, last->bytes);
     const std::lock_guard lock(me.launch->mutex);
     me.launch->kept.push_back(memory);
   };
