@@ -46,8 +46,7 @@ void for_strategies(Body body) {
     on_test_ranks(p, [&](TestContext& context) { body(make_grid<TpGrid<>>(context, p), SequenceParallel<>{}); });
   }
   for (const auto& [r, c] : on_pairs({{2, 2}}, {{2, 2}, {2, 3}, {3, 1}})) {
-    on_test_ranks(r * c,
-                  [&](TestContext& context) { body(make_grid<Grid2D<>>(context, r, c), TwoDimensional<>{}); });
+    on_test_ranks(r * c, [&](TestContext& context) { body(make_grid<Grid2D<>>(context, r, c), TwoDimensional<>{}); });
   }
   for (const auto& [q, d] : on_pairs({{2, 2}}, {{1, 4}, {2, 1}, {2, 2}})) {
     on_test_ranks(q * q * d, [&](TestContext& context) {

@@ -3,8 +3,7 @@
 // the same tests are compiled once more. And what stands in their memory, as the host sees it.
 #pragma once
 
-#include <array>
-#include <optional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -35,8 +34,13 @@ struct NcclRanks {
 using TestContext = Context<CudaBackend, PARTITA_TEST_RANKS::Comm>;
 inline constexpr bool ranks_on_devices = true;
 
-/// The context of each rank's thread, beside that of its device.
-inline thread_local ThreadContext* host_beside = nullptr;
+/// What a rank has on its thread, beside its device: the context, and the grids that were made there.
+struct HostSide {
+  explicit HostSide(ThreadComm comm) : context(std::move(comm)) {}
+  ThreadContext context;
+  std::vector<std::shared_ptr<ProcessGrid<ThreadContext>>> grids;
+};
+inline thread_local HostSide* host_side = nullptr;
 
 /// The machines of one test program run their work early and late in turn.
 inline cuda_emulation::Options next_machine() {
@@ -44,30 +48,41 @@ inline cuda_emulation::Options next_machine() {
   return cuda_emulation::with(cuda_emulation::all_progress[turn++ % std::size(cuda_emulation::all_progress)]);
 }
 
-/// Calls body(TestContext&) on so many ranks of a fresh machine, in which nothing is found and of which nothing is left.
+/// Calls body(TestContext&) on so many ranks of a fresh machine, in which nothing is found and of which nothing is
+/// left.
 template <class Body>
 void on_test_ranks(int ranks, Body body) {
   const cuda_emulation::Fresh fresh(next_machine());
   PARTITA_TEST_RANKS::launch(ranks, [&](PARTITA_TEST_RANKS::Comm comm, ThreadComm& threads) {
-    ThreadContext host(std::move(*threads.subset(threads.size())));
+    HostSide host(std::move(*threads.subset(threads.size())));
     TestContext context(std::move(comm));
-    host_beside = &host;
+    host_side = &host;
     body(context);
   });
 }
 
-inline ThreadContext& host_of(TestContext&) { return *host_beside; }
+inline ThreadContext& host_of(TestContext&) { return host_side->context; }
+
+/// The grid of the same extents on the ranks' threads. Collective.
+template <class G>
+GridHandle<G, ThreadContext> host_grid(const GridHandle<G, TestContext>& grid) {
+  const ProcessGrid<TestContext>& ranks = grid.ranks();
+  for (const auto& made : host_side->grids) {
+    if (made->axes() == ranks.axes() && made->extents() == ranks.extents()) return GridHandle<G, ThreadContext>(made);
+  }
+  std::vector<int> extents;
+  for (int axis = 0; axis < G::axis_count; ++axis) {
+    if (G::extents[axis] == dynamic) extents.push_back(ranks.extents()[static_cast<unsigned>(axis)]);
+  }
+  const auto made = make_grid_of<G>(host_side->context, std::span<const int>(extents));
+  host_side->grids.push_back(made.shared());
+  return made;
+}
 
 /// A copy of the tensor in the memory of the host. Collective.
 template <class T, class P>
 auto to_host(const DistTensor<T, P, TestContext>& tensor) {
-  using G = typename P::grid_type;
-  std::vector<int> extents;
-  for (int axis = 0; axis < G::axis_count; ++axis) {
-    if (G::extents[axis] != dynamic) continue;
-    extents.push_back(tensor.grid().ranks().extents()[static_cast<unsigned>(axis)]);
-  }
-  return to(make_grid_of<G>(host_of(tensor.context()), std::span<const int>(extents)), tensor);
+  return to(host_grid(tensor.grid()), tensor);
 }
 
 #else

@@ -115,7 +115,7 @@ auto whole_summed(Parameter& parameter) {
   using G = typename Parameter::gradient_tensor;
   auto& gradient = parameter.gradient();
   return whole(wrap<without_pending_t<typename G::partition>>(gradient.grid(), gradient.shape(), gradient.local().data,
-                                                               gradient.local().ld, gradient.units()));
+                                                              gradient.local().ld, gradient.units()));
 }
 
 /// Whether this rank's block of every value has the bits of the first rank that holds the same block. Collective.

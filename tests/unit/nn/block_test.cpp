@@ -152,7 +152,8 @@ void check_recompute(const Handle& grid, const BlockCase& c) {
 TEST_CASE("recompute: bit for bit the gradients of the layer, dropout included, at the price of one more forward") {
   const BlockCase c(5, 2, 4, {.heads = 2, .hidden = 6, .dropout = 0.3, .attention_dropout = 0.3, .seed = 5},
                     {.step = 2, .lengths = {2, 1, 0, 2, 2}});
-  on_test_ranks(2, [&](TestContext& context) { check_recompute<SequenceParallel<>>(make_grid<TpGrid<>>(context, 2), c); });
+  on_test_ranks(2,
+                [&](TestContext& context) { check_recompute<SequenceParallel<>>(make_grid<TpGrid<>>(context, 2), c); });
   on_test_ranks(8, [&](TestContext& context) {
     check_recompute<TwoAndAHalfDimensional<>>(make_grid<Grid25D<>>(context, 2, 2, 2), c);
   });

@@ -120,8 +120,8 @@ TEST_CASE(
   Matrix<bfloat16> serial;
   on_test_ranks(1, [&](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 1);
-    serial = whole(
-        Embedding<bfloat16, RowShard<>, Replicated<>, TestContext>(grid, "e", 7, 3, {.seed = 5}).table().value());
+    serial =
+        whole(Embedding<bfloat16, RowShard<>, Replicated<>, TestContext>(grid, "e", 7, 3, {.seed = 5}).table().value());
   });
   for (const int ranks : {2, 4}) {
     on_test_ranks(ranks, [&](TestContext& context) {

@@ -16,9 +16,9 @@ TEST_CASE("L08: a replicated parameter counts once in the norm, a cut one with a
     on_test_ranks(ranks, [ranks](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       Parameter<double, ColumnShard<>, Replicated<>, TestContext> cut("cut",
-                                                                        zeros<double, ColumnShard<>>(grid, {1, 2}));
+                                                                      zeros<double, ColumnShard<>>(grid, {1, 2}));
       Parameter<double, Replicated<>, Replicated<>, TestContext> whole("whole",
-                                                                         zeros<double, Replicated<>>(grid, {1, 1}));
+                                                                       zeros<double, Replicated<>>(grid, {1, 1}));
       cut.gradient() = from_function<double, ColumnShard<>>(grid, {1, 2}, [](index_t, index_t j) { return 3 + j; });
       set_elements(whole.gradient(), [](index_t, index_t) { return 12; });
       const std::vector refs{cut.ref(), whole.ref()};
@@ -46,9 +46,7 @@ TEST_CASE("gradient norm: that of the global gradients, one message's worth, the
       const auto element = [&seed](index_t i, index_t j) {
         return static_cast<float>(2 * random_unit(seed, i, j) - 1);
       };
-      set_elements(gradient, [&](index_t i, index_t j) {
-        return element(block.rows.begin + i, block.cols.begin + j);
-      });
+      set_elements(gradient, [&](index_t i, index_t j) { return element(block.rows.begin + i, block.cols.begin + j); });
       for (index_t i = 0; i < gradient.shape().rows; ++i) {
         for (index_t j = 0; j < gradient.shape().cols; ++j)
           squares += static_cast<double>(element(i, j)) * element(i, j);

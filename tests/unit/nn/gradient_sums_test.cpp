@@ -149,7 +149,7 @@ TEST_CASE("gradient sums: a parameter that layers share is summed once, when all
   on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
     Parameter<double, Replicated<>, RowShard<>, TestContext> shared("shared",
-                                                                      zeros<double, Replicated<>>(grid, {1, 1}));
+                                                                    zeros<double, Replicated<>>(grid, {1, 1}));
     shared.share();
     GradientSums sums(std::vector{shared.ref()});
     for (int round = 0; round < 2; ++round) {
@@ -186,14 +186,14 @@ TEST_CASE("gradient sums: what is refused, and what is left when they go early")
   });
   for (const bool all : {false, true}) {
     CHECK_THROWS_WITH(on_test_ranks(4,
-                               [all](TestContext& context) {
-                                 const auto grid = make_grid<TpGrid<>>(context, 4);
-                                 auto model = two_layers<double>(grid, SequenceParallel<>{});
-                                 GradientSums sums(model);
-                                 pass<double>(model, grid, x, target);
-                                 if (all || context.rank() == 2) throw std::runtime_error("boom");
-                                 sums.finish();
-                               }),
+                                    [all](TestContext& context) {
+                                      const auto grid = make_grid<TpGrid<>>(context, 4);
+                                      auto model = two_layers<double>(grid, SequenceParallel<>{});
+                                      GradientSums sums(model);
+                                      pass<double>(model, grid, x, target);
+                                      if (all || context.rank() == 2) throw std::runtime_error("boom");
+                                      sums.finish();
+                                    }),
                       "boom");
   }
 }

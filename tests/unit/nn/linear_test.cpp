@@ -123,7 +123,7 @@ TEST_CASE("L03: a column-parallel layer's input gradient is summed over the rank
     on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       Linear<double, Replicated<>, ColumnShard<>, ColumnShard<>, TestContext> layer(grid, "column", 4, 3,
-                                                                                      {.bias = false});
+                                                                                    {.bias = false});
       assign(layer.weight().value(), small_weight());
       (void)layer.forward(distributed<double, Replicated<>>(grid, small_input()));
       RecordingSink sink;
@@ -220,8 +220,7 @@ TEST_CASE("P01: partial sums of 16-bit data are added in fp32 and rounded once")
   for (const int ranks : {1, 2, 4}) {
     on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
-      Linear<bfloat16, ColumnShard<>, RowShard<>, Replicated<>, TestContext> layer(grid, "sum", 4, 1,
-                                                                                     {.bias = false});
+      Linear<bfloat16, ColumnShard<>, RowShard<>, Replicated<>, TestContext> layer(grid, "sum", 4, 1, {.bias = false});
       layer.weight().value() = from_function<bfloat16, RowShard<>>(
           grid, {4, 1}, [](index_t i, index_t) { return bfloat16(i == 0 ? 256.0F : 1.0F); });
       const auto y = layer.forward(

@@ -23,7 +23,8 @@ TEST_CASE("loss scaler: an overflow on one rank leaves out the step on all, and 
       cut.zero();
       const bool here = overflows && context.rank() == 1;
       set_elements(cut.gradient(), [&](index_t i, index_t) {
-        return here && i == 1 ? std::numeric_limits<float>::infinity() : static_cast<float>(scaler.scale());  // 1, scaled
+        return here && i == 1 ? std::numeric_limits<float>::infinity()
+                              : static_cast<float>(scaler.scale());  // 1, scaled
       });
       const bool finite = scaler.unscale(refs);
       if (finite) optimizer.step();

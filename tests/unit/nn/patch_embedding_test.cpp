@@ -143,7 +143,7 @@ void check_e01(const Handle& grid) {
       from_function<T, tokens_of_t<Out>>(grid, {3, 16}, [](index_t b, index_t i) { return 16 * b + i; });
   for (const bool with_token : {false, true}) {
     PatchEmbedding<T, Out, TestContext> layer(grid, "patches", geometry, 2,
-                                                {.bias = false, .class_token = with_token, .positions = false});
+                                              {.bias = false, .class_token = with_token, .positions = false});
     layer.weight().value() = from_function<T, features_of_t<Out>>(
         grid, {4, 2}, [](index_t k, index_t h) { return h == 0 || k == 0 ? 1 : 0; });
     if (with_token) {
