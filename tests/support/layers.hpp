@@ -29,32 +29,31 @@ using OwnStrategy = Strategy<Partition<OwnGrid, RowsOver<Batch>>, Partition<OwnG
                              Partition<OwnGrid, RowsOver<>, ColsOver<Lane>>, Partition<OwnGrid, RowsOver<Lane>>>;
 
 /// Calls body(grid, Strategy{}) on every rank of each grid of each strategy: four named ones, and the tests' own. The
-/// extents are dynamic, so that a body is compiled five times. On devices four strategies, on one grid each.
+/// extents are dynamic, so that a body is compiled five times. On devices three strategies, on one grid each.
 template <class Body>
 void for_strategies(Body body) {
-  using Extents = std::pair<int, int>;
-  const auto on = [](std::vector<int> on_devices, std::vector<int> on_threads) {
-    return ranks_on_devices ? on_devices : on_threads;
-  };
-  const auto on_pairs = [](std::vector<Extents> on_devices, std::vector<Extents> on_threads) {
-    return ranks_on_devices ? on_devices : on_threads;
-  };
-  for (const int p : on({3}, {1, 2, 3, 4})) {
-    on_test_ranks(p, [&](TestContext& context) { body(make_grid<TpGrid<>>(context, p), ColumnRow<>{}); });
-  }
-  for (const int p : on({2}, {2, 4})) {
+  const auto sequence_parallel = [&](int p) {
     on_test_ranks(p, [&](TestContext& context) { body(make_grid<TpGrid<>>(context, p), SequenceParallel<>{}); });
-  }
-  for (const auto& [r, c] : on_pairs({{2, 2}}, {{2, 2}, {2, 3}, {3, 1}})) {
+  };
+  const auto two_dimensional = [&](int r, int c) {
     on_test_ranks(r * c, [&](TestContext& context) { body(make_grid<Grid2D<>>(context, r, c), TwoDimensional<>{}); });
-  }
-  for (const auto& [q, d] : on_pairs({{2, 2}}, {{1, 4}, {2, 1}, {2, 2}})) {
+  };
+  const auto two_and_a_half_dimensional = [&](int q, int d) {
     on_test_ranks(q * q * d, [&](TestContext& context) {
       body(make_grid<Grid25D<>>(context, d, q, q), TwoAndAHalfDimensional<>{});
     });
-  }
+  };
+  sequence_parallel(2);
+  two_dimensional(2, 2);
+  two_and_a_half_dimensional(2, 2);
 #ifndef PARTITA_TEST_RANKS
-  for (const auto& [l, b] : {Extents{2, 2}, Extents{3, 2}}) {
+  sequence_parallel(4);
+  for (const auto& [r, c] : {std::pair{2, 3}, std::pair{3, 1}}) two_dimensional(r, c);
+  for (const auto& [q, d] : {std::pair{1, 4}, std::pair{2, 1}}) two_and_a_half_dimensional(q, d);
+  for (const int p : {1, 2, 3, 4}) {
+    on_test_ranks(p, [&](TestContext& context) { body(make_grid<TpGrid<>>(context, p), ColumnRow<>{}); });
+  }
+  for (const auto& [l, b] : {std::pair{2, 2}, std::pair{3, 2}}) {
     on_test_ranks(l * b, [&](TestContext& context) { body(make_grid<OwnGrid>(context, l, b), OwnStrategy{}); });
   }
 #endif
