@@ -93,7 +93,7 @@ for name in gcc mpi cuda clang asan tsan; do
         continue
       fi
       mapfile -t targets < <(layers cuda cuda_emulation)
-      stage cuda cuda-emulate -- "${targets[@]}" partita-matmul cli_fixtures -- -L '^cuda'
+      stage cuda cuda-emulate -- "${targets[@]}" nn_ncclranks_tests partita-matmul train_digits cli_fixtures -- -L '^cuda'
       # The same tests with the real libraries and kernels, which are skipped where there is no device.
       if ! compgen -G "${CUDAToolkit_ROOT:-/usr/local/cuda}/bin/nvcc" > /dev/null; then
         echo "=== nvcc: SKIPPED, no nvcc in ${CUDAToolkit_ROOT:-/usr/local/cuda}/bin"
@@ -101,7 +101,7 @@ for name in gcc mpi cuda clang asan tsan; do
         skipped=$((skipped + 1))
         continue
       fi
-      stage nvcc cuda -- cuda_tests partita-matmul cli_fixtures -- -L '^cuda' ;;
+      stage nvcc cuda -- cuda_tests partita-matmul train_digits cli_fixtures -- -L '^cuda' ;;
     clang)
       # -O1: this stage is about another compiler's reading of the same text.
       stage clang clang -DPARTITA_TEST_PCH=ON -DPARTITA_FUZZ_SECONDS=0 -DCMAKE_CXX_FLAGS_RELEASE=-O1 -- \

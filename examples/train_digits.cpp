@@ -18,6 +18,9 @@
 #if TRAIN_DIGITS_MPI
 #include "partita/comm/mpi.hpp"
 #endif
+#if TRAIN_DIGITS_NCCL
+#include "train_digits/devices.hpp"
+#endif
 
 namespace {
 
@@ -112,6 +115,31 @@ constexpr const char* remedy_under_mpirun = "give --comm mpi";
 constexpr const char* remedy_under_mpirun = "build with -DPARTITA_MPI=ON and give --comm mpi";
 #endif
 
+/// Trains on ranks that are threads, each with a device where these are asked for.
+void train_on_threads(const Options& options, const Digits& digits, Report& report) {
+  LaunchOptions launch;
+  launch.deadline = deadline;
+  const int ranks = options.settings.ranks();
+  const auto run = [&](auto& context, const char* rank_kind) {
+    run_rank(context, options, digits, context.rank() == 0 ? &report : nullptr, rank_kind);
+  };
+  if (options.comm == "nccl") {
+#if TRAIN_DIGITS_NCCL
+    launch_devices(ranks, launch, [&](NcclComm comm) {
+      DeviceContext context(std::move(comm));
+      run(context, "GPU");
+    });
+#else
+    throw UsageError("--comm nccl needs a train_digits that is built with CUDA: configure with -DPARTITA_CUDA=ON");
+#endif
+  } else {
+    launch_threads(ranks, launch, [&](ThreadComm comm) {
+      ThreadContext context(std::move(comm));
+      run(context, "thread");
+    });
+  }
+}
+
 /// Where mpirun has started several processes, all but the first are silent, and end with status 0: mpirun would stop
 /// the first one, before it tells the error, when another ends with a status of its own.
 int run_on_threads(int argc, char** argv) {
@@ -119,18 +147,12 @@ int run_on_threads(int argc, char** argv) {
   int status = 0;
   const auto work = [&] {
     const Options options = parse_options(app, argc, argv);
-    const std::string asked = "ranks are to be threads (--comm threads, also where no --comm is given)";
+    const std::string asked = "ranks are to be threads (--comm nccl, threads, also where no --comm is given)";
     const std::string refusal = matmul_files::threads_refused(asked, remedy_under_mpirun);
     if (!refusal.empty()) throw UsageError(refusal);
     const Digits digits(options.data);
     Report report(options);
-    LaunchOptions launch;
-    launch.deadline = deadline;
-    launch_threads(options.settings.ranks(), launch, [&](ThreadComm comm) {
-      const bool first = comm.rank() == 0;
-      ThreadContext context(std::move(comm));
-      run_rank(context, options, digits, first ? &report : nullptr, "thread");
-    });
+    train_on_threads(options, digits, report);
   };
   guard(app, work, [&](int code, const std::string& text) {
     if (matmul_files::launched_processes() <= 1 || matmul_files::launched_rank() == 0) status = tell(code, text);

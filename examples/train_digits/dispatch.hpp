@@ -2,7 +2,7 @@
 // From the names of a policy and a type to the training that is compiled for them, one unit each.
 #pragma once
 
-#include <concepts>
+#include <type_traits>
 
 #include "partita/nn/strategy.hpp"
 #include "partita/partita.hpp"
@@ -15,14 +15,18 @@ class Digits;
 template <class T, class S, class Ctx>
 Result train(Ctx& context, const Settings& settings, const Digits& digits, const Watch& watch);
 
-/// Types that are compiled: bf16 for threads alone, which spares a sixth of the units of a build with MPI.
-template <class Ctx>
-inline constexpr bool compiles_bf16 = std::same_as<Ctx, partita::ThreadContext>;
+/// Types that are compiled beside float: both for threads, double among processes, bf16 on GPUs; options.hpp refuses
+/// the others.
+template <class T, class Ctx>
+inline constexpr bool compiles = std::is_same_v<Ctx, partita::ThreadContext> ||
+                                 partita::host_memory_v<typename Ctx::backend_type> == std::is_same_v<T, double>;
 
 template <class S, class Ctx>
 Result train_type(Ctx& context, const Settings& settings, const Digits& digits, const Watch& watch) {
-  if (settings.type == "double") return train<double, S>(context, settings, digits, watch);
-  if constexpr (compiles_bf16<Ctx>) {
+  if constexpr (compiles<double, Ctx>) {
+    if (settings.type == "double") return train<double, S>(context, settings, digits, watch);
+  }
+  if constexpr (compiles<partita::bfloat16, Ctx>) {
     if (settings.type == "bf16") return train<partita::bfloat16, S>(context, settings, digits, watch);
   }
   return train<float, S>(context, settings, digits, watch);

@@ -48,7 +48,8 @@ A policy says how weights and activations lie on the ranks. The result is the sa
   sequence    the same, and the stream's tokens cut over the ranks      --ranks P          (4)
   summa2d     both cut both ways                                        --rows R --cols C  (2 x 2), or --ranks P
   summa25d    the same in each of D layers of the grid, on other images --q Q --d D        (2, 2), or --ranks P
-Ranks are threads or, with --comm mpi in a build with MPI, the processes that mpirun has started, all of which are used.
+Ranks are threads; with --comm mpi, in a build with MPI, the processes that mpirun has started, all of which are used;
+with --comm nccl, in a build with CUDA, threads with a GPU each.
 Exit status: 0; 2 for wrong usage; 1 for any other error, told in one line.)";
 
 /// The extents that the options ask for, where --ranks alone gives summa25d the largest layers that fit.
@@ -90,8 +91,8 @@ inline Options parse_options(CLI::App& app, int argc, char** argv, int processes
   app.add_option("--policy", s.policy, "How the model lies on the ranks, serial unless given")
       ->check(CLI::IsMember(names));
   app.add_option("--comm", options.comm, "What ranks are, threads unless given")
-      ->check(CLI::IsMember(std::vector<std::string>{"threads", "mpi"}))
-      ->type_name("threads|mpi");
+      ->check(CLI::IsMember(std::vector<std::string>{"threads", "mpi", "nccl"}))
+      ->type_name("threads|mpi|nccl");
   app.add_option("--ranks", grid.ranks, "Number of ranks")->check(count)->type_name("P");
   app.add_option("--rows", grid.rows, "Rows of the grid")->check(count)->type_name("R");
   app.add_option("--cols", grid.cols, "Columns of the grid")->check(count)->type_name("C");
@@ -134,6 +135,9 @@ inline Options parse_options(CLI::App& app, int argc, char** argv, int processes
   }
   if (s.type == "bf16" && options.comm == "mpi") {
     throw UsageError("--type bf16 is for ranks that are threads: give --type float or double with --comm mpi");
+  }
+  if (s.type == "double" && options.comm == "nccl") {
+    throw UsageError("--type double is for ranks without a GPU: give --type float or bf16 with --comm nccl");
   }
   s.extents = extents_of(s.policy, grid);
   return options;

@@ -69,7 +69,7 @@ Result train(Ctx& context, const Settings& settings, const Digits& digits, const
   Result result;
   result.held_out = static_cast<index_t>(digits.held_out().size());
   for (const auto& parameter : parameters) result.parameters += parameter.shape.size();
-  const index_t between = std::max<index_t>(1, settings.steps / 15);
+  const index_t between = std::max<index_t>(10, settings.steps / 15);  // steps; a short run is to be about training
   const auto start = std::chrono::steady_clock::now();
   for (index_t step = 0; step < settings.steps; ++step) {
     Point point{.step = step + 1, .learning_rate = rate(step)};

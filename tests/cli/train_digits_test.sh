@@ -1,23 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# train_digits_test.sh SECTION PROGRAM DIRECTORY [MPIRUN...]: the program train_digits from end to end; files go to DIRECTORY.
+# train_digits_test.sh SECTION PROGRAM DIRECTORY [ARGUMENTS...]: the program train_digits from end to end; files go to DIRECTORY.
 #   policies  in double, 200 losses of every policy are those of the serial run to 1e-10
 #   files     the table, the picture, the accuracy that is printed, and progress
 #   usage     what is refused, and with which text
-#   mpi       the same losses where ranks are processes, which MPIRUN starts
+#   mpi       the same losses where ranks are processes, which the arguments start
+#   devices   the same losses in single precision where ranks have devices; none, emulated or real, the argument tells
 set -u
 section=$1 program=$2 directory=$3
 shift 3
-mpirun=("$@")
+arguments=("$@")
 rm -rf "$directory" && mkdir -p "$directory" && cd "$directory" || exit 1
 failures=0
 fail() { echo "FAILED: $*" >&2; failures=$((failures + 1)); }
 
-# same_losses A B STEPS: two tables have so many steps, and losses that agree to 1e-10.
+# same_losses A B STEPS [LIMIT]: two tables have so many steps, and losses that agree to 1e-10, or to the limit.
 same_losses() {
-  paste -d, "$1" "$2" | awk -F, -v steps="$3" 'NR == 1 { half = NF / 2; next }
+  paste -d, "$1" "$2" | awk -F, -v steps="$3" -v limit="${4:-1e-10}" 'NR == 1 { half = NF / 2; next }
     { d = $2 - $(half + 2); if (d < 0) d = -d
-      if ($1 != $(half + 1) || !(d <= 1e-10 * $2)) { print "step " $1 ": " $2 " and " $(half + 2); bad = 1 } }
+      if ($1 != $(half + 1) || !(d <= limit * $2)) { print "step " $1 ": " $2 " and " $(half + 2); bad = 1 } }
     END { exit bad || NR != steps + 1 }'
 }
 
@@ -79,7 +80,7 @@ POLICIES
     ;;
   mpi)
     "$program" --quiet --type double --steps 30 --batch 10 --csv serial.csv || fail "serial"
-    start() { timeout -k 5 100 "${mpirun[@]}" --quiet -n "$1" "$program" --comm mpi --quiet "${@:2}" >out.txt 2>err.txt; }
+    start() { timeout -k 5 100 "${arguments[@]}" --quiet -n "$1" "$program" --comm mpi --quiet "${@:2}" >out.txt 2>err.txt; }
     while read -r ranks policy; do
       start "$ranks" --policy "$policy" --type double --steps 30 --batch 10 --csv mpi.csv || fail "$policy: $(cat err.txt)"
       same_losses serial.csv mpi.csv 30 || fail "the losses of $policy on $ranks processes are not the serial ones"
@@ -94,8 +95,35 @@ POLICIES
     grep -q '8 ranks are asked for, and MPI has 4 processes' err.txt || fail "a grid that does not fit: $(cat err.txt)"
     start 2 --policy sequence --type bf16
     grep -q 'bf16 is for ranks that are threads' err.txt || fail "bf16 among processes: $(cat err.txt)"
-    timeout 60 "${mpirun[@]}" --quiet -n 2 "$program" --steps 1 >out.txt 2>err.txt
+    timeout 60 "${arguments[@]}" --quiet -n 2 "$program" --steps 1 >out.txt 2>err.txt
     grep -q 'give --comm mpi, or start it without mpirun' err.txt || fail "threads under mpirun: $(cat err.txt)"
+    ;;
+  devices)
+    if [ "${arguments[0]}" = none ]; then
+      refused 'built with CUDA: configure with -DPARTITA_CUDA=ON' --comm nccl
+    elif [ "${arguments[0]}" = real ] && ! "$program" --comm nccl --quiet --steps 1 2>err.txt; then
+      grep -q NoDeviceError err.txt || fail "no device: $(cat err.txt)"
+      [ "$failures" -eq 0 ] && echo 'SKIPPED: training on devices, there is none'
+    else
+      refused 'give --type float or bf16 with --comm nccl' --comm nccl --type double
+      "$program" --comm nccl --policy sequence --ranks 99 --quiet 2>err.txt && fail "99 devices"
+      grep -q '99 ranks' err.txt || fail "99 devices: $(cat err.txt)"
+      "$program" --quiet --steps 30 --batch 10 --csv serial.csv || fail "serial"
+      while read -r name options; do
+        [ "${arguments[0]}" = emulated ] || [ "$name" = one ] || continue
+        # shellcheck disable=SC2086
+        "$program" --comm nccl --quiet --steps 30 --batch 10 --csv "$name.csv" $options >out.txt || fail "$name"
+        same_losses serial.csv "$name.csv" 30 1e-4 || fail "the losses of $name are not the serial ones"
+      done <<'POLICIES'
+one --policy serial
+column-row --policy column-row --ranks 3
+sequence --policy sequence --ranks 2
+summa2d --policy summa2d --ranks 4
+summa25d --policy summa25d --ranks 8
+POLICIES
+      "$program" --comm nccl --quiet --type bf16 --steps 30 --batch 10 --csv bf16.csv >out.txt || fail "bf16"
+      same_losses serial.csv bf16.csv 30 0.05 || fail "the losses in bf16 are far from those in single precision"
+    fi
     ;;
   *) fail "no section $section" ;;
 esac

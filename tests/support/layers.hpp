@@ -13,7 +13,7 @@
 #include "partita/nn/layer.hpp"
 #include "partita/nn/parameter.hpp"
 #include "partita/nn/strategy.hpp"
-#include "support/threads.hpp"
+#include "support/test_ranks.hpp"
 
 namespace partita::test {
 
@@ -29,25 +29,34 @@ using OwnStrategy = Strategy<Partition<OwnGrid, RowsOver<Batch>>, Partition<OwnG
                              Partition<OwnGrid, RowsOver<>, ColsOver<Lane>>, Partition<OwnGrid, RowsOver<Lane>>>;
 
 /// Calls body(grid, Strategy{}) on every rank of each grid of each strategy: four named ones, and the tests' own. The
-/// extents are dynamic, so that a body is compiled five times.
+/// extents are dynamic, so that a body is compiled five times. On devices three strategies, on one grid each.
 template <class Body>
 void for_strategies(Body body) {
+  const auto sequence_parallel = [&](int p) {
+    on_test_ranks(p, [&](TestContext& context) { body(make_grid<TpGrid<>>(context, p), SequenceParallel<>{}); });
+  };
+  const auto two_dimensional = [&](int r, int c) {
+    on_test_ranks(r * c, [&](TestContext& context) { body(make_grid<Grid2D<>>(context, r, c), TwoDimensional<>{}); });
+  };
+  const auto two_and_a_half_dimensional = [&](int q, int d) {
+    on_test_ranks(q * q * d, [&](TestContext& context) {
+      body(make_grid<Grid25D<>>(context, d, q, q), TwoAndAHalfDimensional<>{});
+    });
+  };
+  sequence_parallel(2);
+  two_dimensional(2, 2);
+  two_and_a_half_dimensional(2, 2);
+#ifndef PARTITA_TEST_RANKS
+  sequence_parallel(4);
+  for (const auto& [r, c] : {std::pair{2, 3}, std::pair{3, 1}}) two_dimensional(r, c);
+  for (const auto& [q, d] : {std::pair{1, 4}, std::pair{2, 1}}) two_and_a_half_dimensional(q, d);
   for (const int p : {1, 2, 3, 4}) {
-    on_ranks(p, [&](ThreadContext& context) { body(make_grid<TpGrid<>>(context, p), ColumnRow<>{}); });
-  }
-  for (const int p : {2, 4}) {
-    on_ranks(p, [&](ThreadContext& context) { body(make_grid<TpGrid<>>(context, p), SequenceParallel<>{}); });
-  }
-  for (const auto& [r, c] : {std::pair{2, 2}, std::pair{2, 3}, std::pair{3, 1}}) {
-    on_ranks(r * c, [&](ThreadContext& context) { body(make_grid<Grid2D<>>(context, r, c), TwoDimensional<>{}); });
-  }
-  for (const auto& [q, d] : {std::pair{1, 4}, std::pair{2, 1}, std::pair{2, 2}}) {
-    on_ranks(q * q * d,
-             [&](ThreadContext& context) { body(make_grid<Grid25D<>>(context, d, q, q), TwoAndAHalfDimensional<>{}); });
+    on_test_ranks(p, [&](TestContext& context) { body(make_grid<TpGrid<>>(context, p), ColumnRow<>{}); });
   }
   for (const auto& [l, b] : {std::pair{2, 2}, std::pair{3, 2}}) {
-    on_ranks(l * b, [&](ThreadContext& context) { body(make_grid<OwnGrid>(context, l, b), OwnStrategy{}); });
+    on_test_ranks(l * b, [&](TestContext& context) { body(make_grid<OwnGrid>(context, l, b), OwnStrategy{}); });
   }
+#endif
 }
 
 /// "{rows over Batch} on Grid<Lane 2, Batch 2>": what a failing check says of the strategy.
@@ -62,9 +71,9 @@ std::string strategy_text(const GridHandle& grid, S) {
 template <class T, class P, class Ctx>
 Matrix<T> whole(const DistTensor<T, P, Ctx>& tensor) {
   if constexpr (P::layout.partial.empty()) {
-    return gather(tensor);
+    return gather(to_host(tensor));
   } else {
-    return gather(all_reduce(tensor));
+    return gather(to_host(all_reduce(tensor)));
   }
 }
 template <class T, class P, class Ctx>

@@ -14,8 +14,8 @@
 namespace partita::test {
 
 template <class T, class S>
-using TwoLayers = Sequential<Linear<T, typename S::Stream, typename S::Enter, typename S::Inner, ThreadContext>,
-                             Linear<T, typename S::Inner, typename S::Leave, typename S::Stream, ThreadContext>>;
+using TwoLayers = Sequential<Linear<T, typename S::Stream, typename S::Enter, typename S::Inner, TestContext>,
+                             Linear<T, typename S::Inner, typename S::Leave, typename S::Stream, TestContext>>;
 
 struct TwoLayersSizes {
   index_t tokens = 11, in = 5, hidden = 7, out = 3;
@@ -80,7 +80,7 @@ template <class M>
 std::vector<Matrix<double>> whole_values(M& model) {
   std::vector<Matrix<double>> all;
   model.for_each_parameter([&](auto& parameter) {
-    const auto stored = gather(parameter.value());
+    const auto stored = whole(parameter.value());
     Matrix<double> value(stored.shape);
     for (std::size_t i = 0; i < value.elements.size(); ++i) value.elements[i] = static_cast<double>(stored.elements[i]);
     all.push_back(std::move(value));
@@ -100,13 +100,12 @@ template <class T, class M, class Handle>
 void pass(M& model, const Handle& grid, const Matrix<double>& x, const Matrix<double>& target) {
   const auto y = model.forward(distributed<T, typename M::input>(grid, x));
   auto dy = y->clone();
-  const auto wanted = distributed<T, typename M::output>(grid, target);
+  const Matrix<T> found = elements_of(*y);
+  const Matrix<T> wanted = elements_of(distributed<T, typename M::output>(grid, target));
   using A = accumulate_t<T>;
-  for (index_t i = 0; i < dy.local().rows; ++i) {
-    for (index_t j = 0; j < dy.local().cols; ++j) {
-      dy.local()(i, j) = static_cast<T>(static_cast<A>(dy.local()(i, j)) - static_cast<A>(wanted.local()(i, j)));
-    }
-  }
+  set_elements(dy, [&](index_t i, index_t j) {
+    return static_cast<T>(static_cast<A>(found(i, j)) - static_cast<A>(wanted(i, j)));
+  });
   (void)model.backward(output_activation_t<M>(std::move(dy)));
 }
 
@@ -115,8 +114,8 @@ template <class Parameter>
 auto whole_summed(Parameter& parameter) {
   using G = typename Parameter::gradient_tensor;
   auto& gradient = parameter.gradient();
-  return gather(wrap<without_pending_t<typename G::partition>>(gradient.grid(), gradient.shape(), gradient.local().data,
-                                                               gradient.local().ld, gradient.units()));
+  return whole(wrap<without_pending_t<typename G::partition>>(gradient.grid(), gradient.shape(), gradient.local().data,
+                                                              gradient.local().ld, gradient.units()));
 }
 
 /// Whether this rank's block of every value has the bits of the first rank that holds the same block. Collective.
@@ -124,12 +123,12 @@ template <class M>
 bool replicas_equal(M& model) {
   bool equal = true;
   model.for_each_parameter([&](auto& parameter) {
-    const auto whole = gather(parameter.value());
+    const auto all = whole(parameter.value());
     const Block block = parameter.value().block();
-    const auto local = std::as_const(parameter).value().local();
-    for (index_t i = 0; i < local.rows; ++i) {
-      for (index_t j = 0; j < local.cols; ++j) {
-        const auto first = whole(block.rows.begin + i, block.cols.begin + j);
+    const auto local = elements_of(parameter.value());
+    for (index_t i = 0; i < local.shape.rows; ++i) {
+      for (index_t j = 0; j < local.shape.cols; ++j) {
+        const auto first = all(block.rows.begin + i, block.cols.begin + j);
         equal = equal && std::memcmp(&first, &local(i, j), sizeof first) == 0;
       }
     }

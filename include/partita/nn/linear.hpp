@@ -69,11 +69,8 @@ class Linear {
   [[nodiscard]] bias_parameter& bias() noexcept { return *bias_; }
 
   [[nodiscard]] Activation<T, Out, Ctx> forward(Activation<T, In, Ctx> x, const Pass& = {}) {
-    auto y = matmul<Out>(*x, weight_->value());
-    if (bias_) {
-      const auto& row = std::as_const(*bias_).value();
-      for_each_index(backend(), y.local().rows, kernel::AddRow<T>{row.local(), y.local()});
-    }
+    const auto& w = std::as_const(*weight_).value();
+    auto y = bias_ ? detail::matmul_with_bias<Out>(*x, w, std::as_const(*bias_).value()) : matmul<Out>(*x, w);
     x_ = std::move(x);
     return y;
   }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "partita/matmul/matmul.hpp"
+#include "partita/nn/kernel/rows.hpp"
+#include "partita/nn/local.hpp"
 #include "partita/nn/steps.hpp"
 #include "partita/tensor/pending.hpp"
 
@@ -39,6 +41,44 @@ struct PendingProduct {
   /// Whether the product can be left pending, and its sum finished by one collective while other work goes on.
   static constexpr bool splits = plan.valid() && sums_in_one_step(partition::layout, Result::layout);
 };
+
+/// Whether matmul<Result>() of L and R is one product of the blocks that the rank holds.
+template <class L, class R, class Result>
+inline constexpr bool product_is_local = [] {
+  using Rule = rule_for<L, R, Result>;
+  if constexpr (requires { Rule::plan.finish; }) {
+    const Plan& plan = Rule::plan.plan;
+    return plan.algorithm == Algorithm::local && plan.natural.partial.empty() && plan.sliced == Side::none;
+  } else {
+    return false;
+  }
+}();
+
+/// matmul<Result>(a, b) + bias, where bias [1, N] is cut as the columns of Result: in one pass where the product is
+/// local and the backend has one. Communicates the same with and without.
+template <class Result, class T, class L, class R, class Bias, class Ctx>
+DistTensor<T, Result, Ctx> matmul_with_bias(const DistTensor<T, L, Ctx>& a, const DistTensor<T, R, Ctx>& b,
+                                            const DistTensor<T, Bias, Ctx>& bias) {
+  auto& backend = a.context().backend();
+  const auto add_bias = [&](DistTensor<T, Result, Ctx>& y) {
+    for_each_index(backend, y.local().rows, kernel::AddRow<T>{bias.local(), y.local()});
+  };
+  if constexpr (product_is_local<L, R, Result> && LinearBackend<typename Ctx::backend_type, T>) {
+    check_operands(a.view(), b.view());
+    auto y = DistTensor<T, Result, Ctx>::uninitialized(a.grid(), {a.shape().rows, b.shape().cols},
+                                                       {a.units().rows, b.units().cols});
+    if (backend.template linear<T>(1, {a.local()}, {b.local()}, bias.local(), LinearActivation::none, y.local())) {
+      return y;
+    }
+    matmul_into(y, a, b);
+    add_bias(y);
+    return y;
+  } else {
+    auto y = matmul<Result>(a, b);
+    add_bias(y);
+    return y;
+  }
+}
 
 /// `in` rounded once to 16 bits.
 template <class T, class P, class Ctx>

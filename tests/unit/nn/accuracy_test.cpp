@@ -72,7 +72,7 @@ TEST_CASE("accuracy: the largest of all classes, the lowest of equal ones, and c
 
 TEST_CASE("V01: the arg-max of a vocabulary that the ranks do not divide, also of negative logits") {
   for (const int ranks : {1, 2, 3, 4, 6}) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       for (const double shift : {0.0, -100.0}) {
         const auto logits = from_function<double, ColumnShard<>>(
@@ -85,7 +85,7 @@ TEST_CASE("V01: the arg-max of a vocabulary that the ranks do not divide, also o
 
 TEST_CASE("arg-max: minus infinity, NaN, and no classes") {
   for (const int ranks : {1, 2, 4}) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       const double infinity = std::numeric_limits<double>::infinity();
       const double rows[4][4] = {{-infinity, -infinity, -infinity, -infinity},
@@ -103,7 +103,7 @@ TEST_CASE("arg-max: minus infinity, NaN, and no classes") {
 }
 
 TEST_CASE("accuracy: targets that do not go with the logits are errors on all ranks; no kept row has a rate of zero") {
-  on_ranks(4, [](ThreadContext& context) {
+  on_test_ranks(4, [](TestContext& context) {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);
     const auto logits = zeros<double, Summa2D<>>(grid, {3, 4});
     const auto targets = [&](index_t rows, std::int64_t value) {

@@ -68,7 +68,7 @@ index_t row_unit(index_t sequence) {
 
 template <class T, class S, class Handle>
 void check_attention(const Handle& grid, AttentionCase& c, double forward_limit, double gradient_limit) {
-  using L = SelfAttention<T, S, ThreadContext>;
+  using L = SelfAttention<T, S, TestContext>;
   static_assert(Layer<L>);
   L layer(grid, "attention", c.features, c.options);
   assign_parameters(layer, c.parameters());
@@ -95,10 +95,10 @@ TEST_CASE("attention: values, gradients and counts under every strategy, shape a
 }
 
 TEST_CASE("attention: padding is not read, and gets zeros and zero gradients") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
     for (const bool causal : {false, true}) {
-      SelfAttention<double, ColumnRow<>, ThreadContext> layer(
+      SelfAttention<double, ColumnRow<>, TestContext> layer(
           grid, "padded", 4, {.heads = 2, .sequence = 3, .causal = causal, .bias = false});
       const Pass pass{.lengths = {2, 0}};
       const Matrix<double> clean = random_matrix({6, 4}, 1);
@@ -126,9 +126,9 @@ TEST_CASE("attention: padding is not read, and gets zeros and zero gradients") {
 }
 
 TEST_CASE("attention: large scores neither overflow nor give NaN") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    SelfAttention<float, ColumnRow<>, ThreadContext> layer(grid, "large", 4, {.heads = 2, .sequence = 3});
+    SelfAttention<float, ColumnRow<>, TestContext> layer(grid, "large", 4, {.heads = 2, .sequence = 3});
     Matrix<double> x = random_matrix({6, 4}, 1);
     for (double& element : x.elements) element *= 1e4;
     const auto found = run_layer(layer, grid, x, random_matrix({6, 4}, 2), {});
@@ -146,9 +146,9 @@ TEST_CASE(
     }
     return names;
   };
-  on_ranks(2, [&](ThreadContext& context) {
+  on_test_ranks(2, [&](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    SelfAttention<double, ColumnRow<>, ThreadContext> layer(grid, "sums", 4, {.heads = 2, .sequence = 3});
+    SelfAttention<double, ColumnRow<>, TestContext> layer(grid, "sums", 4, {.heads = 2, .sequence = 3});
     auto x = distributed<double, Replicated<>>(grid, random_matrix({6, 4}, 1));
     auto dy = distributed<double, Replicated<>>(grid, random_matrix({6, 4}, 2));
     RecordingSink forward, backward;
@@ -166,9 +166,9 @@ TEST_CASE(
 }
 
 TEST_CASE("attention: the schedule counts the products of the heads") {
-  on_ranks(1, [](ThreadContext& context) {
+  on_test_ranks(1, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 1);
-    const SelfAttention<double, ColumnRow<>, ThreadContext> layer(grid, "flops", 6, {.heads = 3, .sequence = 5});
+    const SelfAttention<double, ColumnRow<>, TestContext> layer(grid, "flops", 6, {.heads = 3, .sequence = 5});
     const Place place = place_of(grid.ranks());
     const Extent2D x{{20, 6}, {}};
     const index_t linear = 2 * 20 * 6 * (18 + 6);
@@ -179,11 +179,11 @@ TEST_CASE("attention: the schedule counts the products of the heads") {
 }
 
 TEST_CASE("attention: what does not fit is a typed error on all ranks") {
-  on_ranks(4, [](ThreadContext& context) {
+  on_test_ranks(4, [](TestContext& context) {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);
     using S = TwoDimensional<>;
     using P = Summa2D<>;
-    using L = SelfAttention<double, S, ThreadContext>;
+    using L = SelfAttention<double, S, TestContext>;
     CHECK_THROWS_AS(L(grid, "a", 6, {.heads = 4}), ArgumentError);
     CHECK_THROWS_AS(L(grid, "a", 6, {.heads = 0}), ArgumentError);
     CHECK_THROWS_AS(L(grid, "a", 0, {.heads = 2}), ArgumentError);

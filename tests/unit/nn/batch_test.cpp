@@ -28,12 +28,11 @@ const std::vector<std::pair<Shape, index_t>> batches{{{8, 4}, 1}, {{13, 5}, 1}, 
 /// Σ over all ranks of Σ x·y of their blocks.
 template <class X, class Y, class Ctx>
 double inner_product(Ctx& context, const X& x, const Y& y) {
+  const auto a = elements_of(x), b = elements_of(y);
   double sum = 0;
-  for (index_t i = 0; i < x.local().rows; ++i) {
-    for (index_t j = 0; j < x.local().cols; ++j) sum += x.local()(i, j) * y.local()(i, j);
-  }
+  for (std::size_t i = 0; i < a.elements.size(); ++i) sum += a.elements[i] * b.elements[i];
   View<double> view(&sum, 1, 1, 1);
-  context.comm().all_reduce(View<const double>(view), view, ReduceOp::sum).wait();
+  host_of(context).comm().all_reduce(View<const double>(view), view, ReduceOp::sum).wait();
   return sum;
 }
 
@@ -60,9 +59,10 @@ TEST_CASE(
           count_of(detail::GeneratedSchedule{[&](auto&& f) { gather_batch_steps<P, Whole>(place, extent, f); }});
       CHECK(uncounted(context, before, gather_price) == "");
       const Block mine = gathered.block();
+      const auto rows = elements_of(gathered);
       for (index_t i = 0; i < mine.rows.size(); ++i) {
         for (index_t j = 0; j < mine.cols.size(); ++j) {
-          REQUIRE(gathered.local()(i, j) == values(i, mine.cols.begin + j));
+          REQUIRE(rows(i, j) == values(i, mine.cols.begin + j));
         }
       }
       const auto back = split_batch_backward<Whole>(split);
@@ -147,7 +147,7 @@ TEST_CASE("batch: sum and mean over the rows of all ranks; the mean divides by t
 }
 
 TEST_CASE("batch: tokens lie in blocks k·q + r, and a part of the axes may be gathered") {
-  on_ranks(8, [](ThreadContext& context) {
+  on_test_ranks(8, [](TestContext& context) {
     const auto grid = make_grid<Grid25D<>>(context, 2, 2, 2);
     using Layers = Partition<Grid25D<>, RowsOver<Depth>, ColsOver<Col>>;
     const Matrix<double> values = random_matrix({7, 3}, 5);
@@ -163,7 +163,7 @@ TEST_CASE("batch: tokens lie in blocks k·q + r, and a part of the axes may be g
     CHECK(turned.block().rows == turned_rows[2 * grid.coordinate<Row>() + grid.coordinate<Depth>()]);
     const auto all = gather_batch<features_of_t<Turned>>(turned);
     CHECK(compare_exact(whole(all), random_matrix({6, 3}, 6)) == "");
-    CHECK(all.local()(3, 0) == random_matrix({6, 3}, 6)(3, all.block().cols.begin));
+    CHECK(elements_of(all)(3, 0) == random_matrix({6, 3}, 6)(3, all.block().cols.begin));
   });
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("block: values, every gradient and counts under every strategy and sha
     CAPTURE(strategy_text(grid, strategy));
     for (const BlockCase& c : cases) {
       CAPTURE(to_string(c.x.shape));
-      check_block(grid, TransformerBlock<double, S, ThreadContext>(grid, "block", c.features, c.options), c,
+      check_block(grid, TransformerBlock<double, S, TestContext>(grid, "block", c.features, c.options), c,
                   units_for<S>(c.sequence), 1e-12, 1e-6);
     }
   });
@@ -126,7 +126,7 @@ TEST_CASE("block: values, every gradient and counts under every strategy and sha
 
 template <class S, class Handle>
 void check_recompute(const Handle& grid, const BlockCase& c) {
-  using Block = TransformerBlock<double, S, ThreadContext>;
+  using Block = TransformerBlock<double, S, TestContext>;
   Block plain(grid, "block", c.features, c.options);
   Recompute<Block> again(Block(grid, "block", c.features, c.options));
   static_assert(Layer<Recompute<Block>>);
@@ -152,8 +152,9 @@ void check_recompute(const Handle& grid, const BlockCase& c) {
 TEST_CASE("recompute: bit for bit the gradients of the layer, dropout included, at the price of one more forward") {
   const BlockCase c(5, 2, 4, {.heads = 2, .hidden = 6, .dropout = 0.3, .attention_dropout = 0.3, .seed = 5},
                     {.step = 2, .lengths = {2, 1, 0, 2, 2}});
-  on_ranks(2, [&](ThreadContext& context) { check_recompute<SequenceParallel<>>(make_grid<TpGrid<>>(context, 2), c); });
-  on_ranks(8, [&](ThreadContext& context) {
+  on_test_ranks(2,
+                [&](TestContext& context) { check_recompute<SequenceParallel<>>(make_grid<TpGrid<>>(context, 2), c); });
+  on_test_ranks(8, [&](TestContext& context) {
     check_recompute<TwoAndAHalfDimensional<>>(make_grid<Grid25D<>>(context, 2, 2, 2), c);
   });
 }
@@ -166,14 +167,14 @@ Matrix<double> widened(const Matrix<bfloat16>& m) {
 
 TEST_CASE("block: 16-bit storage differs from fp32 by its rounding") {
   const BlockCase c(4, 4, 8, {.heads = 2, .hidden = 16, .causal = true});
-  on_ranks(4, [&](ThreadContext& context) {
+  on_test_ranks(4, [&](TestContext& context) {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);
     using S = TwoDimensional<>;
-    TransformerBlock<float, S, ThreadContext> wide(grid, "block", c.features, c.options);
-    TransformerBlock<bfloat16, S, ThreadContext> narrow(grid, "block", c.features, c.options);
+    TransformerBlock<float, S, TestContext> wide(grid, "block", c.features, c.options);
+    TransformerBlock<bfloat16, S, TestContext> narrow(grid, "block", c.features, c.options);
     // Both begin from the same 16-bit values: what is compared is the arithmetic.
     std::vector<Matrix<double>> values;
-    narrow.for_each_parameter([&](auto& parameter) { values.push_back(widened(gather(parameter.value()))); });
+    narrow.for_each_parameter([&](auto& parameter) { values.push_back(widened(whole(parameter.value()))); });
     assign_parameters(wide, values);
     const Matrix<double> x = widened(converted<bfloat16>(c.x)), dy = widened(converted<bfloat16>(c.dy));
     const auto wanted = run_layer(wide, grid, x, dy, {c.sequence, 1});
@@ -194,17 +195,17 @@ TEST_CASE("block: 16-bit storage differs from fp32 by its rounding") {
 }
 
 TEST_CASE("block: parameters have names of their own, and parts of a layer draw from seeds of their own") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    TransformerBlock<double, ColumnRow<>, ThreadContext> zero(grid, "block0", 4, {.heads = 2, .seed = 0});
-    TransformerBlock<double, ColumnRow<>, ThreadContext> one(grid, "block1", 4, {.heads = 2, .seed = 1});
+    TransformerBlock<double, ColumnRow<>, TestContext> zero(grid, "block0", 4, {.heads = 2, .seed = 0});
+    TransformerBlock<double, ColumnRow<>, TestContext> one(grid, "block1", 4, {.heads = 2, .seed = 1});
     CHECK(parameters_of(zero).size() == 12);
     CHECK(parameters_of(zero)[2].name == "block0.attention.query_key_value.weight");
     std::vector<std::vector<double>> first_weights;
     for (auto* block : {&zero, &one}) {
       block->for_each_parameter([&](auto& parameter) {
         if (parameter.name().find(".weight") == std::string::npos) return;
-        const Matrix<double> w = gather(parameter.value());
+        const Matrix<double> w = whole(parameter.value());
         const double bound = std::sqrt(6.0 / static_cast<double>(w.shape.rows + w.shape.cols));
         first_weights.push_back({w.elements[0] / bound, w.elements[1] / bound});
       });

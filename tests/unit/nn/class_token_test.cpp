@@ -49,9 +49,9 @@ TEST_CASE("class token and mean of tokens: one row for each sequence, and back, 
         CHECK(relative_difference(whole(found), y) <= 1e-15);
         CHECK(relative_difference(whole(back), dx) <= 1e-15);
       };
-      check(ClassToken<double, P, ThreadContext>(), firsts, first_dx);
-      check(MeanToken<double, P, ThreadContext>(), means, mean_dx);
-      ClassToken<double, P, ThreadContext> layer;
+      check(ClassToken<double, P, TestContext>(), firsts, first_dx);
+      check(MeanToken<double, P, TestContext>(), means, mean_dx);
+      ClassToken<double, P, TestContext> layer;
       CHECK_THROWS_AS((void)layer.forward(distributed<double, P>(grid, random_matrix({5, 2}, 1), {2, 1})), ShapeError);
       CHECK_THROWS_AS((void)layer.backward(distributed<double, P>(grid, dy)), ArgumentError);
     }

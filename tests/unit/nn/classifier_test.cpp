@@ -80,15 +80,15 @@ TEST_CASE("classifier: few classes and a cut vocabulary, values, gradients and c
     CAPTURE(strategy_text(grid, strategy));
     for (const auto& [x, classes] : all_shapes) {
       CAPTURE(to_string(x));
-      check_classifier<Classifier<double, typename S::Stream, ThreadContext>>(grid, x, classes, 1e-13);
-      check_classifier<VocabParallelClassifier<float, S, ThreadContext>>(grid, x, classes, 1e-5);
+      check_classifier<Classifier<double, typename S::Stream, TestContext>>(grid, x, classes, 1e-13);
+      check_classifier<VocabParallelClassifier<float, S, TestContext>>(grid, x, classes, 1e-5);
     }
   });
 }
 
 TEST_CASE("classifier: backward to few classes communicates nothing") {
   for_strategies([](const auto& grid, auto strategy) {
-    using L = Classifier<double, typename decltype(strategy)::Stream, ThreadContext>;
+    using L = Classifier<double, typename decltype(strategy)::Stream, TestContext>;
     const L layer(grid, "classifier", 7, 5);
     CHECK(count_of(backward_schedule(layer, place_of(grid.ranks()), {{13, 7}, {}})).messages == 0);
   });
@@ -98,8 +98,8 @@ TEST_CASE("classifier: backward to few classes communicates nothing") {
 template <class T, class Table, class Stream, class Handle>
 void check_tied(const Handle& grid, Shape x, index_t vocabulary, double limit) {
   CAPTURE(to_string(x));
-  Embedding<T, Table, Stream, ThreadContext> embedding(grid, "tokens", vocabulary, x.cols);
-  TiedClassifier<T, Table, Stream, ThreadContext> classifier(embedding.shared_table());
+  Embedding<T, Table, Stream, TestContext> embedding(grid, "tokens", vocabulary, x.cols);
+  TiedClassifier<T, Table, Stream, TestContext> classifier(embedding.shared_table());
   CHECK(embedding.table().uses() == 2);
   const Reference r{random_matrix(x, 1), random_matrix({x.cols, vocabulary}, 2), Matrix<double>({1, vocabulary}),
                     random_matrix({x.rows, vocabulary}, 4)};
@@ -139,10 +139,10 @@ struct Ready final : GradientListener {
 
 TEST_CASE("L09: an embedding's table that the classifier shares has both contributions in one gradient") {
   for (const int ranks : {1, 2, 4}) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
-      VocabParallelEmbedding<double, RowShard<>, Replicated<>, ThreadContext> embedding(grid, "tokens", 4, 2);
-      TiedClassifier<double, RowShard<>, Replicated<>, ThreadContext> classifier(embedding.shared_table());
+      VocabParallelEmbedding<double, RowShard<>, Replicated<>, TestContext> embedding(grid, "tokens", 4, 2);
+      TiedClassifier<double, RowShard<>, Replicated<>, TestContext> classifier(embedding.shared_table());
       static_assert(std::is_same_v<decltype(classifier)::output, ColumnShard<>>);
       Matrix<double> e({4, 2});
       e.elements = {1, 0, 0, 1, 2, 3, 4, 5};

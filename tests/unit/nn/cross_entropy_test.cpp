@@ -65,7 +65,7 @@ struct Found {
 /// Loss and gradient of a batch whose logits are cut by P, and their counts against the schedule.
 template <class T, class P, class Handle>
 Found entropy_of(const Handle& grid, const Examples& batch, index_t unit = 1, double scale = 1) {
-  CrossEntropy<T, P, ThreadContext> entropy(grid, batch.options);
+  CrossEntropy<T, P, TestContext> entropy(grid, batch.options);
   auto& context = grid.context();
   const Place place = place_of(grid.ranks());
   const Extent2D extent{batch.logits.shape, {unit, 1}};
@@ -125,7 +125,7 @@ TEST_CASE("cross entropy: loss, gradient and counts under every strategy, classe
 }
 
 TEST_CASE("cross entropy: 16-bit logits are computed in fp32, and the gradient is scaled") {
-  on_ranks(4, [](ThreadContext& context) {
+  on_test_ranks(4, [](TestContext& context) {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);
     Examples batch{random_matrix({6, 5}, 1), random_targets({6, 5}, 2), {2, 0.0}};  // a class may be what is ignored
     for (double& x : batch.logits.elements)
@@ -149,7 +149,7 @@ template <class P>
 void on_cut(std::initializer_list<int> all_ranks,
             const std::function<void(const std::function<Found(const Examples&)>&)>& body) {
   for (const int ranks : all_ranks) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       body([&](const Examples& batch) { return entropy_of<double, P>(grid, batch); });
     });
@@ -212,10 +212,10 @@ TEST_CASE("V06: a shard of nothing but minus infinity") {
 }
 
 TEST_CASE("cross entropy: targets that are no class, or do not go with the logits, are errors on all ranks") {
-  on_ranks(4, [](ThreadContext& context) {
+  on_test_ranks(4, [](TestContext& context) {
     const auto grid = make_grid<Grid2D<>>(context, 2, 2);
     const auto loss = [&](std::initializer_list<std::int64_t> targets, index_t unit = 1) {
-      CrossEntropy<double, Summa2D<>, ThreadContext> entropy(grid);
+      CrossEntropy<double, Summa2D<>, TestContext> entropy(grid);
       return entropy.forward(zeros<double, Summa2D<>>(grid, {3, 4}),
                              distributed<std::int64_t, tokens_of_t<Summa2D<>>>(grid, column(targets), {unit, 1}));
     };
@@ -227,7 +227,7 @@ TEST_CASE("cross entropy: targets that are no class, or do not go with the logit
     CHECK_THROWS_AS((void)loss({0, 1}), ShapeError);
     CHECK_THROWS_AS((void)loss({0, 1, 2}, 3), UnitError);
     CHECK(loss({0, -100, 3}) == doctest::Approx(std::log(4.0)));
-    using Entropy = CrossEntropy<double, Summa2D<>, ThreadContext>;
+    using Entropy = CrossEntropy<double, Summa2D<>, TestContext>;
     CHECK_THROWS_AS((Entropy(grid, {.label_smoothing = 1})), ArgumentError);
     CHECK_THROWS_AS((Entropy(grid, {.label_smoothing = -0.1})), ArgumentError);
   });

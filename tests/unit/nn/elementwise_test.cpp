@@ -58,10 +58,10 @@ TEST_CASE("element-wise layers: values and gradients under every strategy and sh
     CAPTURE(strategy_text(grid, strategy));
     for (const Shape shape : shapes) {
       CAPTURE(to_string(shape));
-      check_function<Gelu<double, typename S::Inner, ThreadContext>>(grid, shape, serial_gelu, 1e-13);
-      check_function<Gelu<float, typename S::Inner, ThreadContext>>(grid, shape, serial_gelu, 1e-5);
-      check_function<TanhGelu<double, typename S::Stream, ThreadContext>>(grid, shape, tanh_gelu, 1e-13);
-      check_function<Relu<double, typename S::Stream, ThreadContext>>(
+      check_function<Gelu<double, typename S::Inner, TestContext>>(grid, shape, serial_gelu, 1e-13);
+      check_function<Gelu<float, typename S::Inner, TestContext>>(grid, shape, serial_gelu, 1e-5);
+      check_function<TanhGelu<double, typename S::Stream, TestContext>>(grid, shape, tanh_gelu, 1e-13);
+      check_function<Relu<double, typename S::Stream, TestContext>>(
           grid, shape, [](double x) { return x > 0 ? x : 0; }, 1e-13);
     }
   });
@@ -71,7 +71,7 @@ TEST_CASE("residual: x + f(x) under every strategy and shape, and an f that does
   for_strategies([](const auto& grid, auto strategy) {
     using S = decltype(strategy);
     using P = typename S::Stream;
-    using F = Gelu<double, P, ThreadContext>;
+    using F = Gelu<double, P, TestContext>;
     static_assert(Layer<Residual<F>>);
     for (const Shape shape : shapes) {
       const Matrix<double> x = random_matrix(shape, 3), dy = random_matrix(shape, 4);
@@ -88,9 +88,9 @@ TEST_CASE("residual: x + f(x) under every strategy and shape, and an f that does
       CHECK(compare_exact(found.dx, dx) == "");
     }
   });
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    using L = Linear<double, Replicated<>, Replicated<>, Replicated<>, ThreadContext>;
+    using L = Linear<double, Replicated<>, Replicated<>, Replicated<>, TestContext>;
     Residual<L> narrower(L(grid, "narrower", 4, 3));
     CHECK_THROWS_AS((void)narrower.forward(zeros<double, Replicated<>>(grid, {2, 4})), ShapeError);
   });
@@ -99,8 +99,8 @@ TEST_CASE("residual: x + f(x) under every strategy and shape, and an f that does
 /// The gathered mask of dropout at rate 1/2 on a matrix of ones.
 template <class P, class Handle>
 Matrix<double> mask_of(const Handle& grid, Shape shape, const DropoutOptions& options, const Pass& pass = {}) {
-  Dropout<double, P, ThreadContext> layer(options);
-  static_assert(Layer<Dropout<double, P, ThreadContext>>);
+  Dropout<double, P, TestContext> layer(options);
+  static_assert(Layer<Dropout<double, P, TestContext>>);
   Matrix<double> ones(shape);
   for (double& element : ones.elements) element = 1;
   const auto found = run_layer(layer, grid, ones, ones, {}, pass);
@@ -111,20 +111,17 @@ Matrix<double> mask_of(const Handle& grid, Shape shape, const DropoutOptions& op
 TEST_CASE("L10: dropout draws one mask whatever the partition") {
   const DropoutOptions options{.rate = 0.5, .seed = 7};
   Matrix<double> serial;
-  on_ranks(1, [&](ThreadContext& context) {
+  on_test_ranks(1, [&](TestContext& context) {
     serial = mask_of<Replicated<>>(make_grid<TpGrid<>>(context, 1), {8, 64}, options);
   });
   std::vector<Matrix<double>> replicas(4);
-  on_ranks(4, [&](ThreadContext& context) {
+  on_test_ranks(4, [&](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 4);
-    Dropout<double, Replicated<>, ThreadContext> layer(options);
+    Dropout<double, Replicated<>, TestContext> layer(options);
     const auto y =
         layer.forward(from_function<double, Replicated<>>(grid, {8, 64}, [](index_t, index_t) { return 1; }));
     Matrix<double>& mine = replicas[static_cast<std::size_t>(context.rank())];
-    mine = Matrix<double>({8, 64});
-    for (index_t i = 0; i < 8; ++i) {
-      for (index_t j = 0; j < 64; ++j) mine(i, j) = y->local()(i, j);
-    }
+    mine = elements_of(*y);
     CHECK(compare_exact(mask_of<ColumnShard<>>(grid, {8, 64}, options), serial) == "");
   });
   for (const Matrix<double>& mine : replicas) CHECK(compare_exact(mine, serial) == "");
@@ -152,7 +149,7 @@ TEST_CASE("L10: dropout draws one mask whatever the partition") {
 }
 
 TEST_CASE("dropout: a mask for each seed and step, the identity where it does not train, and rates refused") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
     using P = RowShard<>;
     const Shape shape{9, 20};
@@ -170,8 +167,8 @@ TEST_CASE("dropout: a mask for each seed and step, the identity where it does no
     }
     CHECK(mean == doctest::Approx(1).epsilon(0.03));
 
-    const Activation<double, P, ThreadContext> x = zeros<double, P>(grid, shape);
-    Dropout<double, P, ThreadContext> layer({.rate = 0.25}), none({.rate = 0});
+    const Activation<double, P, TestContext> x = zeros<double, P>(grid, shape);
+    Dropout<double, P, TestContext> layer({.rate = 0.25}), none({.rate = 0});
     CHECK(&*layer.forward(x, {.training = false}) == &*x);
     CHECK(&*layer.backward(x) == &*x);
     CHECK(&*none.forward(x) == &*x);
@@ -180,7 +177,7 @@ TEST_CASE("dropout: a mask for each seed and step, the identity where it does no
     const auto y = layer.forward(from_function<double, P>(grid, shape, [](index_t, index_t) { return HUGE_VAL; }));
     for (const double element : whole(y).elements) CHECK((element == 0 || element == HUGE_VAL));
     for (const double rate : {-0.1, 1.0, 1.5, std::nan("")}) {
-      CHECK_THROWS_AS((Dropout<double, P, ThreadContext>({.rate = rate})), ArgumentError);
+      CHECK_THROWS_AS((Dropout<double, P, TestContext>({.rate = rate})), ArgumentError);
     }
   });
 }

@@ -41,9 +41,9 @@ template <class T, class Table, class Out, class Handle>
 void check_embedding(const Handle& grid, const Sizes& s, double limit) {
   CAPTURE(s.tokens);
   CAPTURE(s.vocabulary);
-  using E = Embedding<T, Table, Out, ThreadContext>;
+  using E = Embedding<T, Table, Out, TestContext>;
   E layer(grid, "embedding", s.vocabulary, s.features, {.seed = 5});
-  const auto table = widened(gather(layer.table().value()));
+  const auto table = widened(whole(layer.table().value()));
   const Matrix<std::int64_t> ids = random_ids(s.tokens, s.vocabulary);
   const Matrix<double> dy = random_matrix({s.tokens, s.features}, 2);
   Matrix<double> y(dy.shape), dtable(table.shape);
@@ -56,7 +56,7 @@ void check_embedding(const Handle& grid, const Sizes& s, double limit) {
   auto& context = grid.context();
   const Place place = place_of(grid.ranks());
   const Extent2D extent{ids.shape, {s.unit, 1}};
-  const Activation<T, Out, ThreadContext> gradient = distributed<T, Out>(grid, dy, extent.units);
+  const Activation<T, Out, TestContext> gradient = distributed<T, Out>(grid, dy, extent.units);
   for (int pass = 0; pass < 2; ++pass) {
     auto input = distributed<std::int64_t, typename E::input>(grid, ids, extent.units);
     Traffic before = context.comm().traffic();
@@ -89,7 +89,7 @@ TEST_CASE("embedding: a table cut over axes that spread the tokens and over axes
   using G = Grid25D<>;
   using Stream = Partition<G, RowsOver<Depth, Row>>;
   for (const auto& [q, d] : {std::pair{2, 2}, std::pair{2, 1}, std::pair{1, 3}}) {
-    on_ranks(q * q * d, [&](ThreadContext& context) {
+    on_test_ranks(q * q * d, [&](TestContext& context) {
       const auto grid = make_grid<G>(context, d, q, q);
       for (const Sizes& s : all_sizes) {
         check_embedding<double, Partition<G, RowsOver<Col, Row>>, Stream>(grid, s, 1e-14);
@@ -101,9 +101,9 @@ TEST_CASE("embedding: a table cut over axes that spread the tokens and over axes
 }
 
 TEST_CASE("embedding: the gradient is summed over the depth, whose layers see different tokens") {
-  on_ranks(8, [](ThreadContext& context) {
+  on_test_ranks(8, [](TestContext& context) {
     const auto grid = make_grid<Grid25D<>>(context, 2, 2, 2);
-    VocabParallelEmbedding<double, Summa25DWeight<>, Summa25D<>, ThreadContext> layer(grid, "tokens", 3, 2);
+    VocabParallelEmbedding<double, Summa25DWeight<>, Summa25D<>, TestContext> layer(grid, "tokens", 3, 2);
     Matrix<std::int64_t> ids({4, 1});
     ids.elements = {0, 1, 1, 2};
     (void)layer.forward(distributed<std::int64_t, tokens_of_t<Summa25D<>>>(grid, ids));
@@ -118,17 +118,17 @@ TEST_CASE("embedding: the gradient is summed over the depth, whose layers see di
 TEST_CASE(
     "embedding: a 16-bit table is read exactly, its gradient summed in fp32, and no partition changes the start") {
   Matrix<bfloat16> serial;
-  on_ranks(1, [&](ThreadContext& context) {
+  on_test_ranks(1, [&](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 1);
-    serial = gather(
-        Embedding<bfloat16, RowShard<>, Replicated<>, ThreadContext>(grid, "e", 7, 3, {.seed = 5}).table().value());
+    serial =
+        whole(Embedding<bfloat16, RowShard<>, Replicated<>, TestContext>(grid, "e", 7, 3, {.seed = 5}).table().value());
   });
   for (const int ranks : {2, 4}) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       check_embedding<bfloat16, RowShard<>, RowShard<>>(grid, {13, 7, 3, 1}, 1e-2);
-      Embedding<bfloat16, RowShard<>, RowShard<>, ThreadContext> layer(grid, "e", 7, 3, {.seed = 5});
-      CHECK(compare_exact(gather(layer.table().value()), serial) == "");
+      Embedding<bfloat16, RowShard<>, RowShard<>, TestContext> layer(grid, "e", 7, 3, {.seed = 5});
+      CHECK(compare_exact(whole(layer.table().value()), serial) == "");
     });
   }
 }
@@ -136,7 +136,7 @@ TEST_CASE(
 /// Ids outside the table, then valid ones.
 template <class Table, class Out, class Handle>
 void check_refused_ids(const Handle& grid) {
-  Embedding<double, Table, Out, ThreadContext> layer(grid, "tokens", 6, 2);
+  Embedding<double, Table, Out, TestContext> layer(grid, "tokens", 6, 2);
   layer.table().value() =
       from_function<double, Table>(grid, {6, 2}, [](index_t i, index_t j) { return static_cast<double>(10 * i + j); });
   const auto forward = [&](std::initializer_list<std::int64_t> list) {
@@ -159,7 +159,7 @@ void check_refused_ids(const Handle& grid) {
 
 TEST_CASE("V08: an id outside the table is an error on all ranks, whatever cuts the table; valid ids then work") {
   for (const int ranks : {1, 3}) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       check_refused_ids<RowShard<>, Replicated<>>(grid);
       check_refused_ids<RowShard<>, RowShard<>>(grid);

@@ -13,20 +13,20 @@ namespace {
 
 TEST_CASE("L08: a replicated parameter counts once in the norm, a cut one with all its blocks") {
   for (const int ranks : {1, 2}) {
-    on_ranks(ranks, [ranks](ThreadContext& context) {
+    on_test_ranks(ranks, [ranks](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
-      Parameter<double, ColumnShard<>, Replicated<>, ThreadContext> cut("cut",
-                                                                        zeros<double, ColumnShard<>>(grid, {1, 2}));
-      Parameter<double, Replicated<>, Replicated<>, ThreadContext> whole("whole",
-                                                                         zeros<double, Replicated<>>(grid, {1, 1}));
+      Parameter<double, ColumnShard<>, Replicated<>, TestContext> cut("cut",
+                                                                      zeros<double, ColumnShard<>>(grid, {1, 2}));
+      Parameter<double, Replicated<>, Replicated<>, TestContext> whole("whole",
+                                                                       zeros<double, Replicated<>>(grid, {1, 1}));
       cut.gradient() = from_function<double, ColumnShard<>>(grid, {1, 2}, [](index_t, index_t j) { return 3 + j; });
-      whole.gradient().local()(0, 0) = 12;
+      set_elements(whole.gradient(), [](index_t, index_t) { return 12; });
       const std::vector refs{cut.ref(), whole.ref()};
       CHECK(gradient_norm(refs) == 13);
       CHECK(clip_gradients(refs, 13) == 13);
-      CHECK(whole.gradient().local()(0, 0) == 12);
+      CHECK(elements_of(whole.gradient())(0, 0) == 12);
       CHECK(clip_gradients(refs, 6.5) == 13);
-      CHECK(whole.gradient().local()(0, 0) == 6);
+      CHECK(elements_of(whole.gradient())(0, 0) == 6);
       CHECK(clip_gradients(refs, 100) == 6.5);
       CHECK(gradient_norm(refs) == 6.5);
       for (const double bad : {0.0, -1.0, std::nan("")}) CHECK_THROWS_AS(clip_gradients(refs, bad), ArgumentError);
@@ -46,11 +46,7 @@ TEST_CASE("gradient norm: that of the global gradients, one message's worth, the
       const auto element = [&seed](index_t i, index_t j) {
         return static_cast<float>(2 * random_unit(seed, i, j) - 1);
       };
-      for (index_t i = block.rows.begin; i < block.rows.end; ++i) {
-        for (index_t j = block.cols.begin; j < block.cols.end; ++j) {
-          gradient.local()(i - block.rows.begin, j - block.cols.begin) = element(i, j);
-        }
-      }
+      set_elements(gradient, [&](index_t i, index_t j) { return element(block.rows.begin + i, block.cols.begin + j); });
       for (index_t i = 0; i < gradient.shape().rows; ++i) {
         for (index_t j = 0; j < gradient.shape().cols; ++j)
           squares += static_cast<double>(element(i, j)) * element(i, j);
@@ -72,18 +68,21 @@ TEST_CASE("gradient norm: that of the global gradients, one message's worth, the
 }
 
 TEST_CASE("gradient norm: where it is not finite, clipping leaves the gradients; without parameters it is 0") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    Parameter<float, ColumnShard<>, Replicated<>, ThreadContext> cut("cut", zeros<float, ColumnShard<>>(grid, {1, 2}));
+    Parameter<float, ColumnShard<>, Replicated<>, TestContext> cut("cut", zeros<float, ColumnShard<>>(grid, {1, 2}));
     const std::vector refs{cut.ref()};
-    cut.gradient().local()(0, 0) = context.rank() == 1 ? std::numeric_limits<float>::infinity() : 5.0F;
+    const auto set = [&](float other) {
+      set_elements(cut.gradient(), [&](index_t, index_t) { return context.rank() == 1 ? other : 5.0F; });
+    };
+    set(std::numeric_limits<float>::infinity());
     CHECK(std::isinf(clip_gradients(refs, 1)));
-    CHECK(cut.gradient().local()(0, 0) >= 5);
-    if (context.rank() == 1) cut.gradient().local()(0, 0) = std::nanf("");
+    CHECK(elements_of(cut.gradient())(0, 0) >= 5);
+    set(std::nanf(""));
     CHECK(std::isnan(clip_gradients(refs, 1)));
-    if (context.rank() == 0) CHECK(cut.gradient().local()(0, 0) == 5);
+    if (context.rank() == 0) CHECK(elements_of(cut.gradient())(0, 0) == 5);
   });
-  CHECK(gradient_norm(std::vector<ParameterRef<float, ThreadContext>>{}) == 0);
+  CHECK(gradient_norm(std::vector<ParameterRef<float, TestContext>>{}) == 0);
 }
 
 }  // namespace

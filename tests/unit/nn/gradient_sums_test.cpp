@@ -92,7 +92,7 @@ TEST_CASE("gradient sums: passes are accumulated, and parameters that none reach
 using Deep = TwoAndAHalfDimensional<>;
 
 TEST_CASE("gradient sums: begin during backward, one all_reduce for each bucket, in one order on all ranks") {
-  on_ranks(8, [](ThreadContext& context) {
+  on_test_ranks(8, [](TestContext& context) {
     const auto grid = make_grid<Grid25D<>>(context, 2, 2, 2);
     auto model = two_layers<double>(grid, Deep{});
     GradientSums sums(model);
@@ -122,11 +122,11 @@ TEST_CASE("gradient sums: begin during backward, one all_reduce for each bucket,
 }
 
 TEST_CASE("gradient sums: more buckets than communicators take at once") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    using P = Parameter<double, Replicated<>, RowShard<>, ThreadContext>;
+    using P = Parameter<double, Replicated<>, RowShard<>, TestContext>;
     std::vector<std::unique_ptr<P>> parameters;
-    std::vector<ParameterRef<double, ThreadContext>> refs;
+    std::vector<ParameterRef<double, TestContext>> refs;
     for (int i = 0; i < 100; ++i) {
       parameters.push_back(std::make_unique<P>("p" + std::to_string(i), zeros<double, Replicated<>>(grid, {2, 3})));
       refs.push_back(parameters.back()->ref());
@@ -134,38 +134,41 @@ TEST_CASE("gradient sums: more buckets than communicators take at once") {
     GradientSums sums(refs, {.bucket_bytes = 1});
     CHECK(sums.bucket_count() == 100);
     for (int i = 0; i < 100; ++i) {
-      refs[static_cast<std::size_t>(i)].gradient(1, 2) = i + context.rank();
+      set_elements(context, refs[static_cast<std::size_t>(i)].gradient,
+                   [&](index_t, index_t) { return i + context.rank(); });
       parameters[static_cast<std::size_t>(i)]->contribute();
     }
     sums.finish();
-    for (int i = 0; i < 100; ++i) CHECK(refs[static_cast<std::size_t>(i)].gradient(1, 2) == 2 * i + 1);
+    for (int i = 0; i < 100; ++i) {
+      CHECK(elements_of(context, refs[static_cast<std::size_t>(i)].gradient)(1, 2) == 2 * i + 1);
+    }
   });
 }
 
 TEST_CASE("gradient sums: a parameter that layers share is summed once, when all have added to it") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    Parameter<double, Replicated<>, RowShard<>, ThreadContext> shared("shared",
-                                                                      zeros<double, Replicated<>>(grid, {1, 1}));
+    Parameter<double, Replicated<>, RowShard<>, TestContext> shared("shared",
+                                                                    zeros<double, Replicated<>>(grid, {1, 1}));
     shared.share();
     GradientSums sums(std::vector{shared.ref()});
     for (int round = 0; round < 2; ++round) {
       shared.zero();
-      shared.gradient().local()(0, 0) += 1;
+      set_elements(shared.gradient(), [](index_t, index_t) { return 1; });
       shared.contribute();
-      shared.gradient().local()(0, 0) += 10;
+      set_elements(shared.gradient(), [](index_t, index_t) { return 11; });
       shared.contribute();
       sums.finish();
-      CHECK(shared.gradient().local()(0, 0) == 22);
+      CHECK(elements_of(shared.gradient())(0, 0) == 22);
     }
   });
 }
 
 TEST_CASE("gradient sums: what is refused, and what is left when they go early") {
-  on_ranks(4, [](ThreadContext& context) {
+  on_test_ranks(4, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 4);
     auto model = two_layers<double>(grid, SequenceParallel<>{});
-    using Sums = GradientSums<double, ThreadContext>;
+    using Sums = GradientSums<double, TestContext>;
     CHECK_THROWS_AS(Sums(model, {.bucket_bytes = 0}), ArgumentError);
     CHECK_THROWS_AS(Sums(model, {.passes = 0}), ArgumentError);
     {
@@ -182,15 +185,15 @@ TEST_CASE("gradient sums: what is refused, and what is left when they go early")
     pass<double>(model, grid, x, target);  // tells nobody
   });
   for (const bool all : {false, true}) {
-    CHECK_THROWS_WITH(on_ranks(4,
-                               [all](ThreadContext& context) {
-                                 const auto grid = make_grid<TpGrid<>>(context, 4);
-                                 auto model = two_layers<double>(grid, SequenceParallel<>{});
-                                 GradientSums sums(model);
-                                 pass<double>(model, grid, x, target);
-                                 if (all || context.rank() == 2) throw std::runtime_error("boom");
-                                 sums.finish();
-                               }),
+    CHECK_THROWS_WITH(on_test_ranks(4,
+                                    [all](TestContext& context) {
+                                      const auto grid = make_grid<TpGrid<>>(context, 4);
+                                      auto model = two_layers<double>(grid, SequenceParallel<>{});
+                                      GradientSums sums(model);
+                                      pass<double>(model, grid, x, target);
+                                      if (all || context.rank() == 2) throw std::runtime_error("boom");
+                                      sums.finish();
+                                    }),
                       "boom");
   }
 }

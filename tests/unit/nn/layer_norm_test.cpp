@@ -33,7 +33,7 @@ std::vector<NormCase> norm_cases() {
 
 template <class T, class P, class Handle>
 void check_norm(const Handle& grid, const NormCase& c, double forward_limit, double gradient_limit) {
-  using L = LayerNorm<T, P, ThreadContext>;
+  using L = LayerNorm<T, P, TestContext>;
   static_assert(Layer<L>);
   L layer(grid, "norm", c.x.shape.cols);
   assign_parameters(layer, {c.gain, c.shift});
@@ -64,9 +64,9 @@ TEST_CASE("layer norm: values, gradients and counts under every strategy and sha
 TEST_CASE("N01: a large mean does not spoil the variance") {
   for (const int ranks : {1, 2, 4}) {
     std::vector<Matrix<float>> found(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
-      LayerNorm<float, ColumnShard<>, ThreadContext> layer(grid, "norm", 4);
+      LayerNorm<float, ColumnShard<>, TestContext> layer(grid, "norm", 4);
       const auto y = layer.forward(
           from_function<float, ColumnShard<>>(grid, {1, 4}, [](index_t, index_t j) { return 40000 + j; }));
       found[static_cast<std::size_t>(context.rank())] = whole(y);
@@ -86,9 +86,9 @@ TEST_CASE("N03: gradients of gain and shift are summed over the ranks that share
   dy.elements = {1, 1, 2, 2, 3, 3, 4, 4};
   for (const int ranks : {2, 4}) {
     std::vector<std::vector<double>> values(static_cast<std::size_t>(ranks));
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
-      LayerNorm<double, RowShard<>, ThreadContext> layer(grid, "norm", 2);
+      LayerNorm<double, RowShard<>, TestContext> layer(grid, "norm", 2);
       for (int step = 0; step < 3; ++step) {
         zero_gradients(layer);
         (void)layer.forward(distributed<double, RowShard<>>(grid, x));
@@ -96,18 +96,20 @@ TEST_CASE("N03: gradients of gain and shift are summed over the ranks that share
         const auto dgain = all_reduce(layer.gain().gradient());
         const auto dshift = all_reduce(layer.shift().gradient());
         if (step == 0) {
-          CHECK(gather(dshift).elements == std::vector<double>{10, 10});
-          CHECK(std::abs(gather(dgain)(0, 0) + 10 * 0.999995) <= 1e-5);
-          CHECK(std::abs(gather(dgain)(0, 1) - 10 * 0.999995) <= 1e-5);
+          CHECK(whole(dshift).elements == std::vector<double>{10, 10});
+          CHECK(std::abs(whole(dgain)(0, 0) + 10 * 0.999995) <= 1e-5);
+          CHECK(std::abs(whole(dgain)(0, 1) - 10 * 0.999995) <= 1e-5);
         }
-        for (index_t j = 0; j < 2; ++j) {
-          layer.gain().value().local()(0, j) -= 0.1 * dgain.local()(0, j);
-          layer.shift().value().local()(0, j) -= 0.1 * dshift.local()(0, j);
-        }
+        const auto descend = [](auto& value, const auto& gradient) {
+          const auto w = elements_of(value), g = elements_of(gradient);
+          set_elements(value, [&](index_t i, index_t j) { return w(i, j) - 0.1 * g(i, j); });
+        };
+        descend(layer.gain().value(), dgain);
+        descend(layer.shift().value(), dshift);
       }
       for (const auto& parameter : parameters_of(layer)) {
-        for (index_t j = 0; j < 2; ++j) {
-          values[static_cast<std::size_t>(context.rank())].push_back(parameter.value(0, j));
+        for (const double value : elements_of(context, parameter.value).elements) {
+          values[static_cast<std::size_t>(context.rank())].push_back(value);
         }
       }
     });
@@ -118,11 +120,11 @@ TEST_CASE("N03: gradients of gain and shift are summed over the ranks that share
 
 TEST_CASE("layer norm: features that may be cut at a unit only, and what does not fit") {
   for (const int ranks : {1, 3}) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       const NormCase c({5, 8}, 7);
       using P = ColumnShard<>;
-      LayerNorm<double, P, ThreadContext> layer(grid, "norm", 8, {.unit = 4});
+      LayerNorm<double, P, TestContext> layer(grid, "norm", 8, {.unit = 4});
       assign_parameters(layer, {c.gain, c.shift});
       const auto found = run_layer(layer, grid, c.x, c.dy, {1, 4});
       CHECK(relative_difference(found.y, c.serial.y) <= 1e-12);

@@ -10,7 +10,7 @@
 namespace partita::test {
 namespace {
 
-using Refs = std::vector<ParameterRef<double, ThreadContext>>;
+using Refs = std::vector<ParameterRef<double, TestContext>>;
 
 /// One element of a parameter as the papers update it.
 struct Element {
@@ -28,7 +28,7 @@ struct Contestant {
 template <class Rule, class Decays>
 auto of_ours(Rule rule, Decays decays) {
   return [rule, decays](const Refs& refs) {
-    auto optimizer = std::make_shared<Optimizer<Rule, double, ThreadContext>>(refs, rule, decays);
+    auto optimizer = std::make_shared<Optimizer<Rule, double, TestContext>>(refs, rule, decays);
     return [optimizer] { optimizer->step(); };
   };
 }
@@ -108,24 +108,22 @@ TEST_CASE("optimizers: 20 steps under every strategy are those of the serial rul
 
 template <class T>
 void check_masters(float unit) {
-  on_ranks(2, [unit](ThreadContext& context) {
+  on_test_ranks(2, [unit](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    Linear<T, Replicated<>, ColumnShard<>, ColumnShard<>, ThreadContext> layer(grid, "small", 3, 4, {.bias = false});
+    Linear<T, Replicated<>, ColumnShard<>, ColumnShard<>, TestContext> layer(grid, "small", 3, 4, {.bias = false});
     layer.weight().value() = from_function<T, ColumnShard<>>(grid, {3, 4}, [](index_t, index_t) { return T(1.0F); });
     Optimizer optimizer(layer, Sgd{.learning_rate = 1});
     const auto refs = parameters_of(layer);
     const float small = unit / 16;
-    for (index_t i = 0; i < 3; ++i) {
-      for (index_t j = 0; j < 2; ++j) refs[0].gradient(i, j) = small;
-    }
+    set_elements(context, refs[0].gradient, [&](index_t, index_t) { return small; });
     for (int t = 0; t < 32; ++t) optimizer.step();
     CHECK(optimizer.steps() == 32);
-    CHECK(static_cast<float>(gather(layer.weight().value())(2, 3)) == 1 - 2 * unit);  // 32 steps too small for T alone
+    CHECK(static_cast<float>(whole(layer.weight().value())(2, 3)) == 1 - 2 * unit);  // 32 steps too small for T alone
     int masters = 0;
     optimizer.for_each_state([&](const auto& ref, std::string_view name, View<float> master) {
       CHECK(name == "master");
       CHECK(ref.name == "small.weight");
-      CHECK(master(1, 1) == 1 - 32 * small);
+      CHECK(elements_of(context, master)(1, 1) == 1 - 32 * small);
       ++masters;
     });
     CHECK(masters == 1);
@@ -137,7 +135,7 @@ void check_masters(float unit) {
     }());
     optimizer.reset_masters();
     optimizer.step();
-    CHECK(static_cast<float>(gather(layer.weight().value())(0, 0)) == 2);
+    CHECK(static_cast<float>(whole(layer.weight().value())(0, 0)) == 2);
   });
 }
 
@@ -147,7 +145,7 @@ TEST_CASE("optimizers: weights of 16 bits are fp32 masters, rounded") {
 }
 
 TEST_CASE("optimizers: state by name, and numbers outside their domain") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
     auto model = two_layers<double>(grid, ColumnRow<>{});
     Optimizer optimizer(model, AdamW{.weight_decay = 0.1}, DecayMatrices{});

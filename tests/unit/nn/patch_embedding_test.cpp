@@ -59,7 +59,7 @@ void check_patches(const Handle& grid, const Case& c, const PatchEmbeddingOption
                    double gradient_limit) {
   CAPTURE(c.batch);
   CAPTURE(c.features);
-  using L = PatchEmbedding<T, Out, ThreadContext>;
+  using L = PatchEmbedding<T, Out, TestContext>;
   static_assert(Layer<L>);
   L layer(grid, "patches", c.geometry, c.features, options);
   const index_t rows = options.class_token ? 1 : 0;
@@ -79,7 +79,7 @@ void check_patches(const Handle& grid, const Case& c, const PatchEmbeddingOption
   const Extent2D extent{serial.images.shape, {}};
   const Matrix<double> y = serial.tokens();
   const Matrix<double> dy = random_matrix(y.shape, 6);
-  const Activation<T, typename L::input, ThreadContext> images = distributed<T, typename L::input>(grid, serial.images);
+  const Activation<T, typename L::input, TestContext> images = distributed<T, typename L::input>(grid, serial.images);
   Traffic before = context.comm().traffic();
   const auto found = layer.forward(images);
   CHECK(uncounted(context, before, count_of(forward_schedule(layer, place, extent))) == "");
@@ -87,7 +87,7 @@ void check_patches(const Handle& grid, const Case& c, const PatchEmbeddingOption
   CHECK(found->units() == Units{layer.length(), 1});
   CHECK(layer.output_extent(extent).shape == found->shape());
   CHECK(relative_difference(whole(found), y) <= limit);
-  const Activation<T, Out, ThreadContext> gradient = distributed<T, Out>(grid, dy, found->units());
+  const Activation<T, Out, TestContext> gradient = distributed<T, Out>(grid, dy, found->units());
   before = context.comm().traffic();
   const auto dx = layer.backward(gradient);
   CHECK(uncounted(context, before, count_of(backward_schedule(layer, place, extent))) == "");
@@ -125,7 +125,7 @@ TEST_CASE("patch embedding: values, gradients and counts under every strategy an
 
 TEST_CASE("patch embedding: features cut, without bias, class token or positions, and the gradient of images") {
   for (const int ranks : {1, 2, 3}) {
-    on_ranks(ranks, [&](ThreadContext& context) {
+    on_test_ranks(ranks, [&](TestContext& context) {
       const auto grid = make_grid<TpGrid<>>(context, ranks);
       for (const Case& c : all_cases) {
         check_patches<double, ColumnShard<>>(grid, c, {.image_gradient = true}, 1e-13, 1e-9);
@@ -142,8 +142,8 @@ void check_e01(const Handle& grid) {
   const auto images =
       from_function<T, tokens_of_t<Out>>(grid, {3, 16}, [](index_t b, index_t i) { return 16 * b + i; });
   for (const bool with_token : {false, true}) {
-    PatchEmbedding<T, Out, ThreadContext> layer(grid, "patches", geometry, 2,
-                                                {.bias = false, .class_token = with_token, .positions = false});
+    PatchEmbedding<T, Out, TestContext> layer(grid, "patches", geometry, 2,
+                                              {.bias = false, .class_token = with_token, .positions = false});
     layer.weight().value() = from_function<T, features_of_t<Out>>(
         grid, {4, 2}, [](index_t k, index_t h) { return h == 0 || k == 0 ? 1 : 0; });
     if (with_token) {
@@ -169,7 +169,7 @@ void check_e01(const Handle& grid) {
     if (!with_token) continue;
     Matrix<T> firsts({3, 2});
     firsts.elements = {-1, -2, -1, -2, -1, -2};
-    ClassToken<T, Out, ThreadContext> pool;
+    ClassToken<T, Out, TestContext> pool;
     const auto first = pool.forward(tokens);
     CHECK(first->units() == Units{});
     CHECK(compare_exact(whole(first), firsts) == "");
@@ -177,16 +177,16 @@ void check_e01(const Handle& grid) {
 }
 
 TEST_CASE("E01: patches keep the order of images and of rows, on every grid, with a batch that it does not divide") {
-  on_ranks(1, [](ThreadContext& context) { check_e01<float, Replicated<>>(make_grid<TpGrid<>>(context, 1)); });
-  on_ranks(2, [](ThreadContext& context) { check_e01<float, ColumnShard<>>(make_grid<TpGrid<>>(context, 2)); });
-  on_ranks(4, [](ThreadContext& context) { check_e01<double, Summa2D<>>(make_grid<Grid2D<>>(context, 2, 2)); });
-  on_ranks(8, [](ThreadContext& context) { check_e01<double, Summa25D<>>(make_grid<Grid25D<>>(context, 2, 2, 2)); });
+  on_test_ranks(1, [](TestContext& context) { check_e01<float, Replicated<>>(make_grid<TpGrid<>>(context, 1)); });
+  on_test_ranks(2, [](TestContext& context) { check_e01<float, ColumnShard<>>(make_grid<TpGrid<>>(context, 2)); });
+  on_test_ranks(4, [](TestContext& context) { check_e01<double, Summa2D<>>(make_grid<Grid2D<>>(context, 2, 2)); });
+  on_test_ranks(8, [](TestContext& context) { check_e01<double, Summa25D<>>(make_grid<Grid25D<>>(context, 2, 2, 2)); });
 }
 
 TEST_CASE("patch embedding: refuses patches that leave a rest, and images of another size") {
-  on_ranks(2, [](ThreadContext& context) {
+  on_test_ranks(2, [](TestContext& context) {
     const auto grid = make_grid<TpGrid<>>(context, 2);
-    using L = PatchEmbedding<double, RowShard<>, ThreadContext>;
+    using L = PatchEmbedding<double, RowShard<>, TestContext>;
     CHECK_THROWS_AS((L(grid, "p", {1, 4, 5, 2, 2}, 3)), ArgumentError);
     CHECK_THROWS_AS((L(grid, "p", {1, 4, 4, 2, 0}, 3)), ArgumentError);
     L layer(grid, "p", {1, 4, 4, 2, 2}, 3);

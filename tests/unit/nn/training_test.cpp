@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "partita/nn/nn.hpp"
-#include "support/layers.hpp"
+#include "support/two_layers.hpp"
 
 namespace partita::test {
 namespace {
@@ -24,7 +24,7 @@ constexpr std::size_t steps = 20;
 /// Ids that follow a rule, and what comes next; every fifth token has no target.
 template <class T, class S, class Handle>
 class LanguageModel {
-  using Ctx = ThreadContext;
+  using Ctx = typename Handle::context_type;
   using Stream = typename S::Stream;
   using Inner = typename S::Inner;
 
@@ -69,7 +69,7 @@ class LanguageModel {
   CrossEntropy<T, Inner, Ctx> loss_;
 };
 
-/// Calls body(grid) on one rank.
+/// Calls body(grid) on one rank, a thread.
 template <class Body>
 void serially(Body body) {
   on_ranks(1, [&](ThreadContext& context) { body(make_grid<TpGrid<>>(context, 1)); });
@@ -109,28 +109,6 @@ TEST_CASE("the gradient of every parameter is that of central differences, under
   });
 }
 
-/// Whether all ranks that hold the same block of the parameter hold the same bits. Collective.
-template <class T, class Ctx>
-bool replicas_agree(const ParameterRef<T, Ctx>& parameter) {
-  ProcessGrid<Ctx>& grid = *parameter.grid;
-  const AxisList copies = grid.axes().without(parameter.layout.rows + parameter.layout.cols);
-  if (group_size(copies, grid.extents()) == 1) return true;
-  using A = accumulate_t<T>;
-  Matrix<A> largest(parameter.value.shape()), least(parameter.value.shape());
-  for (index_t i = 0; i < parameter.value.rows; ++i) {
-    for (index_t j = 0; j < parameter.value.cols; ++j) {
-      largest(i, j) = static_cast<A>(parameter.value(i, j));
-      least(i, j) = -largest(i, j);
-    }
-  }
-  all_reduce_along(grid, copies, largest.view(), ReduceOp::max);
-  all_reduce_along(grid, copies, least.view(), ReduceOp::max);
-  for (std::size_t i = 0; i < largest.elements.size(); ++i) {
-    if (!(largest.elements[i] == -least.elements[i])) return false;
-  }
-  return true;
-}
-
 /// The losses of twenty steps with dropout; the replicas of every parameter agree after the last.
 template <class T, class S, class Handle>
 std::vector<double> train(const Handle& grid) {
@@ -159,10 +137,7 @@ std::vector<double> train(const Handle& grid) {
     CHECK(left_out > 0);  // the first scale is beyond what fp16 holds
     CHECK(left_out < steps / 2);
   }
-  for (const auto& parameter : parameters) {
-    CAPTURE(parameter.name);
-    CHECK(replicas_agree(parameter));
-  }
+  CHECK(replicas_equal(model));
   return losses;
 }
 
@@ -182,7 +157,7 @@ TEST_CASE("twenty steps: every strategy's losses are the serial ones, and replic
 }
 
 TEST_CASE("twenty steps in fp16 with a scaled loss, whose first steps overflow on all ranks and are left out") {
-  on_ranks(8, [](ThreadContext& context) {
+  on_test_ranks(8, [](TestContext& context) {
     const auto losses = train<half, TwoAndAHalfDimensional<>>(make_grid<Grid25D<>>(context, 2, 2, 2));
     CHECK(losses.back() < 0.9 * losses.front());
   });

@@ -11,12 +11,7 @@
 #include "partita/backend/cuda/gemm.hpp"
 #include "partita/cuda/handles.hpp"
 
-namespace partita {
-
-/// GELU is the tanh form, the only one that cublasLt has.
-enum class LinearActivation { none, relu, gelu_tanh };
-
-namespace detail {
+namespace partita::detail {
 
 /// The alignment that cublasLt may rely on, at most the 256 bytes that it asks for.
 inline std::uint32_t alignment_of(const void* data) noexcept {
@@ -67,7 +62,7 @@ class LtProduct {
 };
 
 inline std::int32_t lt_epilogue(bool bias, LinearActivation activation) {
-  switch (activation) {
+  switch (activation) {  // GELU is the tanh form, the only one that cublasLt has
     case LinearActivation::relu:
       return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case LinearActivation::gelu_tanh:
@@ -114,5 +109,4 @@ bool lt_linear(cublasLtHandle_t handle, cudaStream_t stream, bool tf32, const Cu
   return true;
 }
 
-}  // namespace detail
-}  // namespace partita
+}  // namespace partita::detail
