@@ -24,8 +24,7 @@ mkdir -p "$build"
 SECONDS=0
 {
   cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DPARTITA_CUDA=ON -DCUDAToolkit_ROOT="$cuda" \
-    -DPARTITA_CUDA_ARCHITECTURES="$architecture" -DPARTITA_BUILD_TESTS=ON -DPARTITA_BUILD_EXAMPLES=ON \
-    -DPARTITA_BUILD_BENCHMARKS=ON &&
+    -DPARTITA_CUDA_ARCHITECTURES="$architecture" -DPARTITA_BUILD_TESTS=ON -DPARTITA_BUILD_EXAMPLES=ON &&
     cmake --build "$build" --parallel "$(nproc)" --target gpu_check cuda_tests train_digits
 } > "$build/gpu_check.log" 2>&1 || { tail -n 40 "$build/gpu_check.log" >&2; exit 1; }
 echo "built     in $SECONDS s"

@@ -85,7 +85,7 @@ for name in gcc mpi cuda clang asan tsan; do
       directory=build/ci-gcc stage mpi release -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" -DPARTITA_FUZZ_SECONDS=120 \
         -DPARTITA_BUILD_MPI_TESTS=ON -- mpi_tests -- -L '^(mpi|fuzz)$' ;;
     cuda)
-      # The CUDA backend on host stand-ins, which need NVIDIA's headers and no device.
+      # The CUDA backend on host stand-ins, which need NVIDIA's headers and no device; in the tree of the gcc stage.
       if [ ! -e "${CUDAToolkit_ROOT:-/usr/local/cuda}/include/nccl.h" ]; then
         echo "=== cuda: SKIPPED, the headers of CUDA and NCCL are not in ${CUDAToolkit_ROOT:-/usr/local/cuda}"
         report+=("cuda: skipped, no headers of CUDA and NCCL")
@@ -93,7 +93,14 @@ for name in gcc mpi cuda clang asan tsan; do
         continue
       fi
       mapfile -t targets < <(layers cuda cuda_emulation)
-      stage cuda cuda-emulate -- "${targets[@]}" nn_ncclranks_tests partita-matmul train_digits cli_fixtures -- -L '^cuda'
+      targets+=(nn_ncclranks_tests partita-matmul train_digits cli_fixtures example_gpu_summa25d gpu_check)
+      under_mpi=OFF
+      if command -v mpicxx.openmpi > /dev/null; then
+        under_mpi=ON
+        targets+=(mpi_nccl_openmpi)
+      fi
+      directory=build/ci-gcc stage cuda cuda-emulate -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" \
+        -DPARTITA_BUILD_MPI_TESTS=$under_mpi -- "${targets[@]}" -- -L '^cuda'
       # The same tests with the real libraries and kernels, which are skipped where there is no device.
       if ! compgen -G "${CUDAToolkit_ROOT:-/usr/local/cuda}/bin/nvcc" > /dev/null; then
         echo "=== nvcc: SKIPPED, no nvcc in ${CUDAToolkit_ROOT:-/usr/local/cuda}/bin"
@@ -101,7 +108,9 @@ for name in gcc mpi cuda clang asan tsan; do
         skipped=$((skipped + 1))
         continue
       fi
-      stage nvcc cuda -- cuda_tests partita-matmul train_digits cli_fixtures -- -L '^cuda' ;;
+      directory=build/ci-gcc stage nvcc cuda -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" \
+        -DPARTITA_BUILD_MPI_TESTS=OFF -- cuda_tests partita-matmul cli_fixtures -- \
+        -L '^cuda' -E '^(cli.train_digits|bench.gpu_check)' ;;
     clang)
       # -O1: this stage is about another compiler's reading of the same text.
       stage clang clang -DPARTITA_TEST_PCH=ON -DPARTITA_FUZZ_SECONDS=0 -DCMAKE_CXX_FLAGS_RELEASE=-O1 -- \
