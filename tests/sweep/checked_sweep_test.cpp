@@ -101,7 +101,7 @@ std::string check_exchange(CheckedContext& context, Shape shape, const Placement
     for (index_t j = 0; j < before.cols; ++j) before(i, j) = place_of(held.rows.begin + i, held.cols.begin + j);
   }
   const Traffic start = context.comm().traffic();
-  detail::run_exchange<int>(context.comm(), exchange, before, after);
+  detail::run_exchange<int>(context, exchange, before, after);
   const Traffic moved = context.comm().traffic() - start;
   const Count count = count_of(exchange);
   if (count.elements != moved.elements || count.messages != moved.messages) return "the schedule counts otherwise";

@@ -32,7 +32,7 @@ std::string check_exchange(Ctx& context, Shape shape, const Placement& from, con
   const Traffic start = context.comm().traffic();
   const Traffic touched_start = touched(context);
   context.comm().barrier();
-  detail::run_exchange<T>(context.comm(), exchange, before, after);
+  detail::run_exchange<T>(context, exchange, before, after);
   context.comm().barrier();
   const Traffic moved = context.comm().traffic() - start;
   if (moved != touched(context) - touched_start) return "calls and touched memory count differently";
