@@ -147,7 +147,7 @@ int run_on_threads(int argc, char** argv) {
   int status = 0;
   const auto work = [&] {
     const Options options = parse_options(app, argc, argv);
-    const std::string asked = "ranks are to be threads (--comm nccl, threads, also where no --comm is given)";
+    const std::string asked = "ranks are to be threads (--comm threads or nccl, also where no --comm is given)";
     const std::string refusal = matmul_files::threads_refused(asked, remedy_under_mpirun);
     if (!refusal.empty()) throw UsageError(refusal);
     const Digits digits(options.data);
