@@ -11,23 +11,14 @@
 #include <thread>
 
 #include "partita/comm/nccl/environment.hpp"
+#include "support/free_port.hpp"
 
 namespace partita {
 namespace {
 
 using std::chrono::milliseconds;
 
-/// A port of this machine that was free a moment ago.
-int free_port() {
-  std::string error;
-  const detail::Socket any = detail::listen_on(0, error);
-  REQUIRE(any.open());
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  REQUIRE(getsockname(any.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
-  if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-  return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
-}
+using test::free_port;
 
 const std::string secret = std::string("what NCCL needs: ") + '\0' + " and all\n" + std::string(100, 'x');
 

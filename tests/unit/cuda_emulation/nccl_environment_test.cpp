@@ -9,22 +9,13 @@
 #include <map>
 #include <string>
 
+#include "support/free_port.hpp"
 #include "unit/cuda_emulation/support.hpp"
 
 namespace partita {
 namespace {
 
-/// A port of this machine that was free a moment ago.
-int free_port() {
-  std::string error;
-  const detail::Socket any = detail::listen_on(0, error);
-  REQUIRE(any.open());
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  REQUIRE(getsockname(any.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
-  if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-  return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
-}
+using test::free_port;
 
 /// Sets variables of this process, and takes them back.
 struct Environment {
