@@ -33,15 +33,6 @@ void launch_sum(cudaStream_t stream, const RankSum<T>& sum) {
   cuda_check(launched ? cudaSuccess : cudaErrorLaunchFailure, "launch_sum");
 }
 
-template void launch_sum(cudaStream_t, const RankSum<float>&);
-template void launch_sum(cudaStream_t, const RankSum<double>&);
-template void launch_sum(cudaStream_t, const RankSum<std::int8_t>&);
-template void launch_sum(cudaStream_t, const RankSum<std::int16_t>&);
-template void launch_sum(cudaStream_t, const RankSum<std::int32_t>&);
-template void launch_sum(cudaStream_t, const RankSum<std::int64_t>&);
-template void launch_sum(cudaStream_t, const RankSum<std::uint8_t>&);
-template void launch_sum(cudaStream_t, const RankSum<std::uint16_t>&);
-template void launch_sum(cudaStream_t, const RankSum<std::uint32_t>&);
-template void launch_sum(cudaStream_t, const RankSum<std::uint64_t>&);
+PARTITA_SUMS_OF_RANKS();
 
 }  // namespace partita::detail

@@ -84,15 +84,19 @@ struct SumScalar<std::complex<T>> {
 template <class T>
 void launch_sum(cudaStream_t stream, const RankSum<T>& sum);
 
-extern template void launch_sum(cudaStream_t, const RankSum<float>&);
-extern template void launch_sum(cudaStream_t, const RankSum<double>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::int8_t>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::int16_t>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::int32_t>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::int64_t>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::uint8_t>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::uint16_t>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::uint32_t>&);
-extern template void launch_sum(cudaStream_t, const RankSum<std::uint64_t>&);
+/// Defines launch_sum() for all scalars in the unit where it stands; with `extern`, declares that another unit does.
+#define PARTITA_SUMS_OF_RANKS(PREFIX)                                           \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<float>&);         \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<double>&);        \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::int8_t>&);   \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::int16_t>&);  \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::int32_t>&);  \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::int64_t>&);  \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::uint8_t>&);  \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::uint16_t>&); \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::uint32_t>&); \
+  PREFIX template void launch_sum(cudaStream_t, const RankSum<std::uint64_t>&)
+
+PARTITA_SUMS_OF_RANKS(extern);
 
 }  // namespace partita::detail
