@@ -67,6 +67,7 @@ inline ProductCase draw_case(const Layout& a, const Layout& b, int transposes, b
   if (lookahead > 0) c.options.lookahead = lookahead;
   c.options.panels = draw.chance(25) ? PanelMove::all_gather : PanelMove::broadcast;
   c.seed = draw.bits() >> 8;
+  if (c.seed % 6 < 3) c.options.sum_width = 1 + static_cast<index_t>(c.seed % 6);
   const Plan own = plan_of(a, b);
   c.plan = draw.chance(40) ? plan_product(a, b) : plan_product(a, b, some_result(own.natural, may_keep, draw));
   if (own.algorithm == Algorithm::stationary_a || own.algorithm == Algorithm::stationary_b) {

@@ -121,6 +121,7 @@ ProductGeometry case_geometry(const ProcessGrid<Ctx>& grid, const ProductCase& c
   geometry.scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<T>));
   geometry.panels_in_place = Ctx::comm_type::panels_in_place;
   geometry.prefers_all_gather = prefers_all_gather<typename Ctx::comm_type>;
+  geometry.prefers_cut_sums = prefers_cut_sums<typename Ctx::comm_type>;
   return geometry;
 }
 
@@ -266,7 +267,8 @@ inline std::string describe(const ProductCase& c, std::span<const std::string_vi
          std::to_string(c.m) + ", n " + std::to_string(c.n) + ", k " + std::to_string(c.k) + ", units " +
          std::to_string(c.a_units.rows) + " " + std::to_string(c.a_units.cols) + " " + std::to_string(c.b_units.rows) +
          " " + std::to_string(c.b_units.cols) + ", alpha " + std::to_string(c.alpha) + ", beta " +
-         std::to_string(c.beta) + ", width " + std::to_string(c.options.panel_width.value_or(0)) + ", lookahead " +
+         std::to_string(c.beta) + ", width " + std::to_string(c.options.panel_width.value_or(0)) + ", sum width " +
+         std::to_string(c.options.sum_width.value_or(0)) + ", lookahead " +
          std::to_string(c.options.lookahead.value_or(0)) +
          (!c.options.panels                           ? ", by preference"
           : c.options.panels == PanelMove::all_gather ? ", all_gather"

@@ -52,6 +52,7 @@ class CheckedComm {
   using Panel = CheckedPanel<C, T>;
   static constexpr bool panels_in_place = C::panels_in_place;
   static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
+  static constexpr bool prefers_cut_sums = partita::prefers_cut_sums<C>;
   static constexpr bool messages_in_order = partita::messages_in_order<C>;
 
   /// Communicates: a barrier, where inspections are carried.

@@ -139,6 +139,10 @@ concept OnDevice = requires(const C& c) { c.timeline(); };
 template <class C>
 inline constexpr bool prefers_all_gather = requires { requires C::prefers_all_gather; };
 
+/// Whether the sum of a local product's result better begins in parts, while the rest is multiplied, likewise.
+template <class C>
+inline constexpr bool prefers_cut_sums = requires { requires C::prefers_cut_sums; };
+
 /// Whether messages are matched in order for each (sender, receiver), whatever their tags: a receiver asks for them in
 /// the order in which they are sent.
 template <class C>

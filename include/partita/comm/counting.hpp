@@ -26,6 +26,7 @@ class CountingComm {
   using Panel = typename C::template Panel<T>;
   static constexpr bool panels_in_place = C::panels_in_place;
   static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
+  static constexpr bool prefers_cut_sums = partita::prefers_cut_sums<C>;
   static constexpr bool messages_in_order = partita::messages_in_order<C>;
 
   explicit CountingComm(C base) : base_(std::move(base)), count_(std::make_shared<detail::TrafficCount>()) {}

@@ -55,6 +55,8 @@ class NcclComm {
   static constexpr bool panels_in_place = false;
   /// Broadcasts and reductions to one rank are rings, where all others have faster ways.
   static constexpr bool prefers_all_gather = true;
+  /// Communication has a stream of its own, and moves while the device multiplies.
+  static constexpr bool prefers_cut_sums = true;
   static constexpr bool messages_in_order = true;
 
   /// Rank `rank` of `ranks` that have the same id, on the current device; collective. A timeline of that device may be

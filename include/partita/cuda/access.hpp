@@ -53,12 +53,13 @@ namespace detail {
   if ((!a.writes && !b.writes) || a.empty() || b.empty()) return false;
   const std::less<const std::byte*> before;
   if (!before(a.data, b.end()) || !before(b.data, a.end())) return false;
-  if (a.pitch != b.pitch) return true;
-  // Columns of one matrix: positions modulo the pitch, relative to a's first byte.
-  const auto pitch = static_cast<std::ptrdiff_t>(a.pitch);
+  // Columns of one matrix: positions modulo the pitch, relative to a's first byte. A single row has any pitch.
+  const std::size_t common = a.rows == 1 ? b.pitch : a.pitch;
+  if (common != b.pitch && b.rows != 1) return true;
+  const auto pitch = static_cast<std::ptrdiff_t>(common);
   const std::ptrdiff_t shift = (b.data - a.data) % pitch;
   const auto start = static_cast<std::size_t>(shift < 0 ? shift + pitch : shift);
-  return start < a.width || start + b.width > a.pitch;
+  return start < a.width || start + b.width > common;
 }
 
 /// Whether an access stays inside [data, data + bytes).

@@ -33,9 +33,9 @@ constexpr std::uint64_t hash_schedule(const ProductSchedule& schedule) noexcept 
     h = hash_layout(h, *layout);
   }
   for (const int extent : geometry.extents) h = mix(h, static_cast<std::uint64_t>(extent));
-  for (const index_t number :
-       {geometry.a_units.rows, geometry.a_units.cols, geometry.b_units.rows, geometry.b_units.cols,
-        schedule.panel_width(), index_t{schedule.lookahead()}, index_t{schedule.panels() == PanelMove::all_gather}}) {
+  for (const index_t number : {geometry.a_units.rows, geometry.a_units.cols, geometry.b_units.rows,
+                               geometry.b_units.cols, schedule.panel_width(), index_t{schedule.lookahead()},
+                               index_t{schedule.panels() == PanelMove::all_gather}, schedule.sums().asked()}) {
     h = mix(h, static_cast<std::uint64_t>(number));
   }
   return h;

@@ -12,6 +12,7 @@
 #include "partita/matmul/panels.hpp"
 #include "partita/matmul/product_call.hpp"
 #include "partita/matmul/schedule.hpp"
+#include "partita/matmul/total.hpp"
 
 namespace partita {
 
@@ -21,7 +22,7 @@ namespace detail {
 ///
 ///   A, B    own blocks, lent to the group as panels; a peer's panel is read in its block or in a buffer of ours
 ///   slots   partial products on their way to their owner; one waits for its reduction before it is used again
-///   total   what is accumulated: C itself, or an accumulator where sums are pending or C is 16 bits wide
+///   total   what is accumulated, see ProductTotal
 template <class T, class Out, class Ctx>
 class Executor {
   using Acc = accumulate_t<T>;
@@ -31,23 +32,11 @@ class Executor {
 
  public:
   Executor(const ProductCall<T, Out, Ctx>& call, const ProductSchedule& schedule)
-      : call_(call), schedule_(schedule), context_(call.grid->context()), natural_(schedule.frame().natural_block()) {
-    const Finish& finish = schedule.frame().product().finish;
-    scatters_left_ = finish.scatter_rows.size() + finish.scatter_cols.size();
-    const bool scatters = scatters_left_ > 0;
-    const bool overwrites = call.beta == Acc(0);
-    const bool sums_overwrite =
-        !finish.all_reduce.empty() || (schedule.sliced_panels() && schedule.panel_elements(Operand::c) > 0);
-    in_place_ = std::is_same_v<Out, Acc> && !scatters && (overwrites || !sums_overwrite);
-    if constexpr (std::is_same_v<Out, Acc>) {
-      if (in_place_) total_ = call.c;
-    }
-    if (!in_place_) total_ = scratch<Acc>(slot_total, natural_.shape());
-  }
+      : call_(call), schedule_(schedule), context_(call.grid->context()), total_(call, schedule) {}
 
   void run() {
     if (call_.alpha == Acc(0)) {
-      open_total();
+      total_.open();
     } else {
       try {
         run_steps();
@@ -59,21 +48,20 @@ class Executor {
         throw;
       }
     }
-    if (!in_place_) context_.backend().template combine<Out>(call_.beta, total_, call_.c);
+    total_.close();
   }
 
  private:
-  // Workspace slots of the context; panels of A and B and partial products have one for each panel in flight.
-  static constexpr int slot_total = 0;
-  static constexpr int slot_scattered = 1;
-  static constexpr int slot_rings = 2;
+  using Total = ProductTotal<T, Out, Ctx>;
+
+  // Workspace slots of the context: the total's, then for each panel in flight one of A, of B and of partial products.
 
   template <class U>
   View<U> scratch(int slot, Shape shape) {
     return View<U>(context_.template workspace<U>(slot, shape.size()), shape);
   }
   [[nodiscard]] int ring_slot(Operand operand, index_t panel) const {
-    return slot_rings + 3 * static_cast<int>(panel % schedule_.lookahead()) + static_cast<int>(operand);
+    return Total::slots + 3 * static_cast<int>(panel % schedule_.lookahead()) + static_cast<int>(operand);
   }
   [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const { return operand == Operand::a ? call_.a : call_.b; }
   [[nodiscard]] Block own_block(Operand operand) const { return operand == Operand::a ? call_.a_block : call_.b_block; }
@@ -199,7 +187,7 @@ class Executor {
 
   /// Where a local product is added: the total, or a slot from which it is reduced.
   View<Acc> product_target(const Step& step) {
-    if (!goes_out()) return total_.sub(within(step.block, natural_));
+    if (!goes_out()) return total_.at(step.block);
     Outgoing& out = outgoing(step.panel);
     const bool over_rows = schedule_.frame().sweeps_rows_of(Operand::c);
     const Shape slice = step.block.shape();
@@ -212,73 +200,70 @@ class Executor {
   [[nodiscard]] bool goes_out() const { return !schedule_.frame().plan().outgoing.empty(); }
   /// Just before the first product is added, which then finds the zeros in cache.
   void clear_target(const Step& step) {
-    if (!goes_out()) return open_total();
+    if (!goes_out()) return total_.open();
     if (step.slice == 0) context_.backend().template scale<Acc>(Acc(0), outgoing(step.panel).buffer);
-  }
-  /// The total's beginning: beta·C, or zeros where C itself is not written yet. The first call counts.
-  void open_total() {
-    if (std::exchange(total_open_, true)) return;
-    context_.backend().template scale<Acc>(in_place_ ? call_.beta : Acc(0), total_);
   }
 
   void reduce(const Step& step) {
     Outgoing& out = outgoing(step.panel);
-    open_total();
+    total_.open();
     View<Acc> target;
-    if (step.self == step.root) target = total_.sub(within(step.block, natural_));
+    if (step.self == step.root) target = total_.at(step.block);
     out.request.emplace(
         call_.grid->comm(step.axes).template reduce<Acc>(out.buffer, target, step.root, Into::accumulate));
   }
 
   void reduce_slices(const Step& step) {
     Outgoing& out = outgoing(step.panel);
-    open_total();
+    total_.open();
     place_slices(step, out.blocks);
     const Block mine = step.parts.block_of(step.self, step.block);
-    out.request.emplace(call_.grid->comm(step.axes).template reduce_scatter<Acc>(
-        out.buffer, total_.sub(within(mine, natural_)), out.blocks));
+    out.request.emplace(
+        call_.grid->comm(step.axes).template reduce_scatter<Acc>(out.buffer, total_.at(mine), out.blocks));
   }
 
-  /// The total is final only when all partial products have landed in it.
+  /// The total is final only when all partial products, or all sums of its panels, have landed in it.
   void land_all() {
-    open_total();
+    total_.open();
     for (Outgoing& slot : outgoing_) slot.finish();
   }
 
-  void all_reduce(const Step& step) {
-    land_all();
-    call_.grid->comm(step.axes).template all_reduce<Acc>(total_, total_, ReduceOp::sum).wait();
+  /// The place of a sum that is about to begin. What it sums is final: a panel when it has been multiplied, the whole
+  /// when all has landed.
+  Outgoing& beginning(const Step& step) {
+    if (!schedule_.sums().cut()) land_all();
+    total_.open();
+    Outgoing& sum = outgoing(step.panel);
+    sum.finish();
+    return sum;
   }
 
-  /// A pending sum whose parts stay with their owners: the total shrinks to this rank's part, at last to C itself where
-  /// nothing old is added.
+  void all_reduce(const Step& step) {
+    Outgoing& sum = beginning(step);
+    const View<Acc> part = total_.at(step.block);
+    sum.request.emplace(call_.grid->comm(step.axes).template all_reduce<Acc>(part, part, ReduceOp::sum));
+  }
+
+  /// A pending sum whose parts stay with their owners: with its last panel the total shrinks to this rank's part.
   void reduce_scatter(const Step& step) {
-    land_all();
-    ProductList<Block> blocks(static_cast<std::size_t>(step.ranks), Block{}, memory_);
+    Outgoing& sum = beginning(step);
+    if (step.panel == 0) total_.open_part(step.parts.block_of(step.self, total_.block()));
+    sum.blocks.clear();
     for (int rank = 0; rank < step.ranks; ++rank) {
-      blocks[static_cast<std::size_t>(rank)] = within(step.parts.block_of(rank, step.block), step.block);
+      sum.blocks.push_back(within(step.parts.block_of(rank, step.block), step.block));
     }
-    const Shape shape = blocks[static_cast<std::size_t>(step.self)].shape();
-    View<Acc> part;
-    if constexpr (std::is_same_v<Out, Acc>) {
-      in_place_ = --scatters_left_ == 0 && call_.beta == Acc(0);
-      if (in_place_) part = call_.c;
-    }
-    if (!in_place_) part = scratch<Acc>(scattered_ ? slot_total : slot_scattered, shape);
-    call_.grid->comm(step.axes).template reduce_scatter<Acc>(total_, part, blocks).wait();
-    total_ = part;
-    scattered_ = !scattered_;
+    const Block mine = step.parts.block_of(step.self, step.block);
+    sum.request.emplace(call_.grid->comm(step.axes).template reduce_scatter<Acc>(total_.at(step.block),
+                                                                                 total_.part_at(mine), sum.blocks));
+    if (!step.last) return;
+    land_all();
+    total_.shrink_to_part();
   }
 
   const ProductCall<T, Out, Ctx>& call_;
   const ProductSchedule& schedule_;
   Ctx& context_;
-  Block natural_;
-  bool in_place_ = false;
-  bool total_open_ = false;
-  bool scattered_ = false;
-  int scatters_left_ = 0;
-  View<Acc> total_;
+  Total total_;
   Pooled<Block> memory_ = context_.template pooled<Block>();
   std::array<ProductList<Incoming>, 2> incoming_{ProductList<Incoming>(memory_), ProductList<Incoming>(memory_)};
   ProductList<Outgoing> outgoing_ = ProductList<Outgoing>(memory_);

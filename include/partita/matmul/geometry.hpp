@@ -25,6 +25,10 @@ struct MatmulOptions {
   std::optional<int> lookahead{};
   /// Left open: what the communicator prefers.
   std::optional<PanelMove> panels{};
+  /// Where a local product's result waits for a sum over ranks: the most rows of it in one collective (columns, where
+  /// rows are scattered), at least 1. A sum begins as soon as its part of the result is there, and moves while the next
+  /// part is multiplied. Left open: all at once; where the communicator prefers it a quarter, but not less than 512.
+  std::optional<index_t> sum_width{};
   /// The most bytes of scratch memory a rank may use; panels are narrowed to fit.
   index_t workspace_bytes = std::numeric_limits<index_t>::max();
 };
@@ -49,6 +53,8 @@ struct ProductGeometry {
   bool panels_in_place = false;
   /// Whether the communicator prefers all-gathers of slices, where MatmulOptions leave it open.
   bool prefers_all_gather = false;
+  /// Whether it prefers sums in parts, likewise.
+  bool prefers_cut_sums = false;
 };
 
 }  // namespace partita

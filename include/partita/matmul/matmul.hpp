@@ -26,7 +26,8 @@ template <class A, class B>
           .widened = is_storage_only_v<typename A::value_type>,
           .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<typename A::value_type>)),
           .panels_in_place = A::context_type::comm_type::panels_in_place,
-          .prefers_all_gather = prefers_all_gather<typename A::context_type::comm_type>};
+          .prefers_all_gather = prefers_all_gather<typename A::context_type::comm_type>,
+          .prefers_cut_sums = prefers_cut_sums<typename A::context_type::comm_type>};
 }
 
 namespace detail {

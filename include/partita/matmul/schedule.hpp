@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "partita/matmul/frame.hpp"
+#include "partita/matmul/sums.hpp"
 
 namespace partita {
 
@@ -17,12 +18,15 @@ namespace partita {
 ///   stationary A   n      fixed          comes, S       goes, last of common
 ///   stationary B   m      comes, S       fixed          goes, last of common
 ///
+/// A local product whose result waits for a sum may have C swept instead, see ProductSums.
+///
 /// Steps are generated, not stored: a cursor is a position in the swept dimension, and the owners of a panel follow by
 /// inverting the balanced cut. The object is a value; all functions are constexpr.
 class ProductSchedule {
  public:
   constexpr ProductSchedule(const ProductPlan& product, const ProductGeometry& geometry, const MatmulOptions& options)
       : frame_(product, geometry),
+        sums_(frame_, options),
         panels_(options.panels.value_or(geometry.prefers_all_gather ? PanelMove::all_gather : PanelMove::broadcast)) {
     const Plan& plan = product.plan;
     const bool lent = geometry.panels_in_place && plan.outgoing.empty() && panels_ == PanelMove::broadcast;
@@ -48,6 +52,7 @@ class ProductSchedule {
   [[nodiscard]] constexpr PanelMove panels() const noexcept { return panels_; }
   /// Whether panels move as all-gathers of slices; false where they were asked for but blocks are uneven.
   [[nodiscard]] constexpr bool sliced_panels() const noexcept { return slices_ > 1; }
+  [[nodiscard]] constexpr const ProductSums& sums() const noexcept { return sums_; }
   /// Slices in one panel; 1 where panels are broadcast.
   [[nodiscard]] constexpr int slices() const noexcept { return slices_; }
   /// The interval of the swept dimension that this rank's group sweeps.
@@ -92,12 +97,13 @@ class ProductSchedule {
   /// Calls f(step) for each step, in the order in which they are executed.
   template <class F>
   constexpr void for_each(F&& f) const {
+    if (sums_.cut()) return sweep_sums(f);
     if (slices_ > 1) {
       sweep_slices(f);
     } else {
       sweep_panels(f);
     }
-    finish(f);
+    sums_.for_each(frame_, 0, f);
   }
 
  private:
@@ -234,33 +240,21 @@ class ProductSchedule {
     return step;
   }
 
-  /// The pending sums over `common`, as the result asks for them.
+  /// A rank without terms of the sum multiplies nothing, and takes part in it.
   template <class F>
-  constexpr void finish(F&& f) const {
-    Layout layout = frame_.plan().natural;
-    for (const bool over_rows : {true, false}) {
-      for (const int axis : over_rows ? frame_.product().finish.scatter_rows : frame_.product().finish.scatter_cols) {
-        Step step = frame_.grouped(StepKind::reduce_scatter, Operand::c, AxisList{axis});
-        AxisList& cut = over_rows ? layout.rows : layout.cols;
-        const Dimension& dimension = over_rows ? frame_.m() : frame_.n();
-        step.block = frame_.c_block(layout);
-        step.parts.over_rows = over_rows;
-        step.parts.axes = step.axes;
-        step.parts.extents = extents();
-        step.parts.dimension = dimension;
-        step.parts.units = frame_.units(dimension, cut);
-        cut.push_back(axis);
-        f(step);
-      }
-    }
-    if (!frame_.product().finish.all_reduce.empty()) {
-      Step step = frame_.grouped(StepKind::all_reduce, Operand::c, frame_.product().finish.all_reduce);
-      step.block = frame_.c_block(layout);
-      f(step);
+  constexpr void sweep_sums(F&& f) const {
+    for (index_t number = 0; number < sums_.panels(); ++number) {
+      Step step;
+      step.panel = number;
+      step.block = sums_.panel(number);
+      step.k = frame_.k();
+      if (!swept_.empty()) f(step);
+      sums_.for_each(frame_, number, f);
     }
   }
 
   ProductFrame frame_;
+  ProductSums sums_;
   PanelMove panels_;
   index_t panel_width_ = 0;
   int lookahead_ = 0;

@@ -12,10 +12,14 @@ namespace partita {
 
 /// Errors: ArgumentError for a width or lookahead below 1.
 constexpr void check_options(const MatmulOptions& options) {
-  if (options.panel_width.value_or(1) >= 1 && options.lookahead.value_or(1) >= 1) return;
+  if (options.panel_width.value_or(1) >= 1 && options.lookahead.value_or(1) >= 1 &&
+      options.sum_width.value_or(1) >= 1) {
+    return;
+  }
   const auto text = [](const auto& option) { return option ? std::to_string(*option) : std::string("left open"); };
-  throw ArgumentError("ArgumentError: matmul with panel width " + text(options.panel_width) + " and lookahead " +
-                      text(options.lookahead) + "; both must be at least 1");
+  throw ArgumentError("ArgumentError: matmul with panel width " + text(options.panel_width) + ", lookahead " +
+                      text(options.lookahead) + " and sum width " + text(options.sum_width) +
+                      "; each must be at least 1");
 }
 
 [[noreturn]] inline void throw_no_workspace(const MatmulOptions& options, index_t needed) {

@@ -71,7 +71,7 @@ class TiedClassifier {
   template <class F>
   void backward_steps(const Place& place, const Extent2D& x, F&& f) const {
     const Extent2D dlogits = output_extent(x);
-    detail::product_steps<T, Out, Table, In>(place, dlogits, table_extent(), f);
+    detail::product_while_steps<T, Out, Table, In>(place, dlogits, table_extent(), f);
     detail::product_steps<T, transposed_t<Out>, In, typename table_parameter::gradient_partition>(
         place, dlogits.transposed(), x, f);
   }

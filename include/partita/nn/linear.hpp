@@ -101,7 +101,7 @@ class Linear {
   void backward_steps(const Place& place, const Extent2D& x, F&& f) const {
     const Extent2D w = extent_of(weight_->value());
     const Extent2D dy = output_extent(x);
-    detail::product_steps<T, Out, transposed_t<Weight>, In>(place, dy, w.transposed(), f);
+    detail::product_while_steps<T, Out, transposed_t<Weight>, In>(place, dy, w.transposed(), f);
     detail::product_steps<T, transposed_t<In>, Out, typename weight_parameter::gradient_partition>(
         place, x.transposed(), dy, f);
   }

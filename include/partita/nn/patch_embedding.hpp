@@ -147,7 +147,7 @@ class PatchEmbedding {
     const Extent2D w = extent_of(weight_.value());
     const Extent2D dy{{patches.shape.rows, w.shape.cols}, {patches.units.rows, w.units.cols}};
     if (image_gradient_) {
-      detail::product_steps<T, Out, transposed_t<features_of_t<Out>>, input>(place, dy, w.transposed(), f);
+      detail::product_while_steps<T, Out, transposed_t<features_of_t<Out>>, input>(place, dy, w.transposed(), f);
     }
     detail::product_steps<T, transposed_t<input>, Out, typename parameter::gradient_partition>(
         place, patches.transposed(), dy, f);

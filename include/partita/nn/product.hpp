@@ -2,6 +2,7 @@
 // Products as layers use them: priced without tensors, accumulated into gradients, and with a sum that goes on behind.
 #pragma once
 
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -13,9 +14,10 @@
 
 namespace partita::detail {
 
-/// The steps of matmul<Result>() of operands with partitions L and R on the rank at `place`.
+/// The steps of matmul<Result>(a, b, options) of operands with partitions L and R on the rank at `place`.
 template <class T, class L, class R, class Result, class F>
-constexpr void product_steps(const Place& place, const Extent2D& a, const Extent2D& b, F&& f) {
+constexpr void product_steps(const Place& place, const Extent2D& a, const Extent2D& b, F&& f,
+                             const MatmulOptions& options = {}) {
   const ProductGeometry geometry{.m = a.shape.rows,
                                  .n = b.shape.cols,
                                  .k = a.shape.cols,
@@ -26,8 +28,9 @@ constexpr void product_steps(const Place& place, const Extent2D& a, const Extent
                                  .widened = is_storage_only_v<T>,
                                  .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<T>)),
                                  .panels_in_place = place.panels_in_place,
-                                 .prefers_all_gather = place.prefers_all_gather};
-  rule_for<L, R, Result>::schedule(geometry, {}).for_each(f);
+                                 .prefers_all_gather = place.prefers_all_gather,
+                                 .prefers_cut_sums = place.prefers_cut_sums};
+  rule_for<L, R, Result>::schedule(geometry, options).for_each(f);
 }
 
 /// The plan of a product of which Result is asked, and the partition that it has before its pending sum is finished.
@@ -93,8 +96,10 @@ DistTensor<T, P, Ctx> narrowed(DistTensor<accumulate_t<T>, P, Ctx> in) {
   }
 }
 
-/// matmul<Result>(a, b), while whose sum over ranks moves `meanwhile()` is run; the same steps in the same order but
-/// for the overlap.
+/// For a sum that other work hides.
+inline constexpr MatmulOptions sum_whole{.sum_width = std::numeric_limits<index_t>::max()};
+
+/// matmul<Result>(a, b), while whose sum over ranks moves `meanwhile()` is run; the sum is of the whole product.
 template <class Result, TensorLike A, TensorLike B, class Work>
 auto matmul_while(const A& a, const B& b, Work&& meanwhile) {
   using Left = std::remove_cvref_t<decltype(as_view(a))>;
@@ -106,10 +111,16 @@ auto matmul_while(const A& a, const B& b, Work&& meanwhile) {
     meanwhile();
     return narrowed<T>(sum.wait());
   } else {
-    auto product = matmul<Result>(a, b);
+    auto product = matmul<Result>(a, b, sum_whole);
     meanwhile();
     return product;
   }
+}
+
+/// The steps of matmul_while<Result>().
+template <class T, class L, class R, class Result, class F>
+constexpr void product_while_steps(const Place& place, const Extent2D& a, const Extent2D& b, F&& f) {
+  product_steps<T, L, R, Result>(place, a, b, f, sum_whole);
 }
 
 }  // namespace partita::detail

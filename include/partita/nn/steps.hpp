@@ -22,12 +22,14 @@ struct Place {
   bool panels_in_place = true;
   /// Whether it prefers all-gathers of slices to broadcasts of panels.
   bool prefers_all_gather = false;
+  /// Whether it prefers sums in parts, which move while the rest is multiplied.
+  bool prefers_cut_sums = false;
 };
 
 template <class Ctx>
 [[nodiscard]] Place place_of(const ProcessGrid<Ctx>& grid) {
   return {grid.extents(), grid.coordinates(), Ctx::comm_type::panels_in_place,
-          prefers_all_gather<typename Ctx::comm_type>};
+          prefers_all_gather<typename Ctx::comm_type>, prefers_cut_sums<typename Ctx::comm_type>};
 }
 
 /// Global size of a matrix, and the units at which alone it may be cut: what the steps of a layer depend on.

@@ -44,8 +44,8 @@ struct Misuse {
   const char* text;
 };
 
-const std::array<Misuse, 9>& kinds_of_misuse() {
-  static const std::array<Misuse, 9> all{{
+const std::array<Misuse, 10>& kinds_of_misuse() {
+  static const std::array<Misuse, 10> all{{
       {"scalar", [](Call& c) { c.single = true; }, &typeid(TypeMismatch), "the type of the elements"},
       {"k", [](Call& c) { c.k = 9; }, &typeid(ShapeMismatch), "the shape"},
       {"alpha", [](Call& c) { c.alpha = 2; }, &typeid(CollectiveMismatch), "alpha"},
@@ -56,6 +56,7 @@ const std::array<Misuse, 9>& kinds_of_misuse() {
       {"stationary B", [](Call& c) { c.algorithm = Algorithm::stationary_b; }, &typeid(CollectiveMismatch),
        "partitions"},
       {"width", [](Call& c) { c.options.panel_width = 2; }, &typeid(CollectiveMismatch), "options"},
+      {"sum width", [](Call& c) { c.options.sum_width = 2; }, &typeid(CollectiveMismatch), "options"},
       {"lookahead", [](Call& c) { c.options.lookahead = 3; }, &typeid(CollectiveMismatch), "options"},
   }};
   return all;

@@ -163,6 +163,18 @@ void check_sums() {
   total += check_each_wait<Comm>("all_reduce, added", {3}, product<Comm>(c));
   c.plan = plan_product(c.a, c.b, RowShard<>::layout);
   total += check_each_wait<Comm>("reduce_scatter, added", {3}, product<Comm>(c));
+  for (const index_t width : {1, 2}) {  // at first more panels than places for their sums
+    for (const int beta : {0, 1}) {
+      c = sizes(ColumnShard<>::layout, RowShard<>::layout, 5, 4, 6);
+      c.beta = beta;
+      c.options.sum_width = width;
+      total += check_each_wait<Comm>("all_reduce of panels", {3}, product<Comm>(c));
+      c.plan = plan_product(c.a, c.b, RowShard<>::layout);
+      total += check_each_wait<Comm>("reduce_scatter of panels, of rows", {3}, product<Comm>(c));
+      c.plan = plan_product(c.a, c.b, ColumnShard<>::layout);
+      total += check_each_wait<Comm>("reduce_scatter of panels, of columns", {3}, product<Comm>(c));
+    }
+  }
   c = sizes(transposed_t<Summa25D<>>::layout, Summa25D<>::layout, 4, 4, 8);
   total += check_each_wait<Comm>("gradient of 2.5D", {2, 1, 2}, product<Comm>(c));
   CHECK(total > 20);

@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "partita/comm/cuda_memory.hpp"
 #include "unit/cuda_emulation/support.hpp"
@@ -168,6 +170,42 @@ TEST_CASE("The watch is asked while the host waits, and what it throws ends the 
   CHECK(thrown);
   timeline.watch_with({});
   timeline.sync();
+}
+
+TEST_CASE("accesses conflict where they share a byte, exactly if both are parts of one matrix or single rows of it") {
+  constexpr std::size_t pitch = 5;
+  std::byte memory[64];
+  const auto touched = [&](const CudaAccess& access) {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < access.rows; ++i) {
+      for (std::size_t j = 0; j < access.width; ++j) {
+        bytes |= std::uint64_t{1} << (static_cast<std::size_t>(access.data - memory) + i * access.pitch + j);
+      }
+    }
+    return bytes;
+  };
+  std::vector<CudaAccess> parts;
+  for (std::size_t first = 0; first < 2 * pitch; ++first) {
+    for (std::size_t width = 1; width <= pitch - first % pitch; ++width) {
+      for (std::size_t rows = 1; rows <= 3; ++rows) {
+        parts.push_back({memory + first, rows == 1 ? width : pitch, width, rows, true});
+      }
+    }
+  }
+  std::int64_t apart = 0;
+  std::int64_t wrong = 0;
+  for (const CudaAccess& a : parts) {
+    for (const CudaAccess& b : parts) {
+      const bool shared = (touched(a) & touched(b)) != 0;
+      if (detail::conflict(a, b) != shared) ++wrong;
+      if (!shared) ++apart;
+      CudaAccess other = b;  // a matrix with other rows: never too few
+      other.pitch = pitch + 2;
+      if ((touched(a) & touched(other)) != 0 && !detail::conflict(a, other)) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(apart > 1000);
 }
 
 }  // namespace

@@ -63,8 +63,9 @@ TEST_CASE("bad arguments throw one error on all ranks, before any write, and the
             (void)matmul(a2, transposed(from_function<double, P>(grid, {7, 4}, fill_a)));
           }) == "UnitError: matmul cuts k in units of 2 on the left and 1 on the right; give both the same unit");
     // Options.
-    for (const MatmulOptions& options : {MatmulOptions{.panel_width = 0}, MatmulOptions{.panel_width = -1},
-                                         MatmulOptions{.lookahead = 0}, MatmulOptions{.lookahead = -3}}) {
+    for (const MatmulOptions& options :
+         {MatmulOptions{.panel_width = 0}, MatmulOptions{.panel_width = -1}, MatmulOptions{.lookahead = 0},
+          MatmulOptions{.lookahead = -3}, MatmulOptions{.sum_width = 0}, MatmulOptions{.sum_width = -2}}) {
       CHECK(error_of<ArgumentError>(context, [&] {
               (void)matmul(a, b, options);
             }).starts_with("ArgumentError: matmul with"));

@@ -42,6 +42,7 @@ TEST_CASE("edge shapes: all of {0, 1, 2, q-1, q, q+1, 2q-1, 2q+1, 31} cubed, sto
             c.beta = turn % 3 == 0 ? 1 : 0;
             c.ld_padding = turn % 5 == 0 ? 3 : 0;
             if (turn % 7 == 0) c.options.panel_width = 2;
+            if (turn % 4 == 1) c.options.sum_width = 1 + turn % 3;
             c.options.panels = turn % 11 == 0 ? PanelMove::all_gather : PanelMove::broadcast;
             c.seed = turn;
             cases.push_back(c);

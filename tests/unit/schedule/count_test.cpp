@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "partita/matmul/schedule.hpp"
 #include "support/layouts.hpp"
@@ -111,6 +112,61 @@ TEST_CASE("moves left open: slices where the communicator prefers them and block
   CHECK(moves(8, {}) == PanelMove::all_gather);
   CHECK(moves(7, {}) == PanelMove::broadcast);
   CHECK(moves(8, {.panels = PanelMove::broadcast}) == PanelMove::broadcast);
+}
+
+TEST_CASE("sums in parts: each follows its panel of the result, and together they move what one sum does") {
+  constexpr AxisValues p{4};
+  const TableRow& pair = row(1);  // ColumnShard x RowShard
+  struct Case {
+    const char* name;
+    Layout result;
+    StepKind kind;
+    bool over_rows;  // what the panels cut
+    index_t elements;
+  };
+  constexpr index_t m = 24, n = 16, k = 8;
+  for (const Case& c :
+       {Case{"all_reduce", {}, StepKind::all_reduce, true, 2 * 3 * m * n / 4},
+        Case{"rows scattered", {AxisList{0}, {}, {}}, StepKind::reduce_scatter, false, 3 * m * n / 4},
+        Case{"columns scattered", {{}, AxisList{0}, {}}, StepKind::reduce_scatter, true, 3 * m * n / 4}}) {
+    CAPTURE(c.name);
+    const auto plan = plan_product(pair.a, pair.b, c.result);
+    const ProductSchedule schedule(plan, geometry(m, n, k, p, {1}), {.sum_width = 10});
+    const index_t extent = c.over_rows ? m : n;
+    std::vector<Step> steps;
+    schedule.for_each([&](const Step& step) { steps.push_back(step); });
+    const auto panels = static_cast<std::size_t>((extent + 9) / 10);
+    REQUIRE(steps.size() == 2 * panels);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto begin = static_cast<index_t>(i / 2) * 10;
+      const Range swept{begin, begin + 10 < extent ? begin + 10 : extent};
+      CHECK(steps[i].kind == (i % 2 == 0 ? StepKind::gemm : c.kind));
+      CHECK(steps[i].block == (c.over_rows ? Block{swept, {0, n}} : Block{{0, m}, swept}));
+    }
+    CHECK(count_of(schedule).elements == c.elements);
+    CHECK(count(plan, geometry(m, n, k, p, {1})).elements == c.elements);
+    CHECK(count_of(schedule).flops == 2 * m * n * k / 4);
+  }
+}
+
+TEST_CASE("the width of sums left open: a quarter and at least 512 where the communicator prefers parts, else all") {
+  constexpr AxisValues p{2};
+  const auto messages = [&](const ProductPlan& plan, index_t m, bool prefers, const MatmulOptions& options) {
+    ProductGeometry g = geometry(m, 64, 64, p, {0});
+    g.prefers_cut_sums = prefers;
+    return count(plan, g, options).messages;
+  };
+  const auto plan = plan_product(row(1).a, row(1).b);
+  const index_t one = messages(plan, 4096, false, {});
+  CHECK(messages(plan, 4096, true, {}) == 4 * one);
+  CHECK(messages(plan, 1024, true, {}) == 2 * one);
+  CHECK(messages(plan, 512, true, {}) == one);
+  CHECK(messages(plan, 4096, true, {.sum_width = 4096}) == one);
+  CHECK(messages(plan, 4096, false, {.sum_width = 1000}) == 5 * one);
+  // Where panels come in before, or several sums follow each other, the result is summed as a whole.
+  const auto deep = plan_product(SplitKLeft<>::layout, SplitKRight<>::layout);
+  CHECK(count(deep, geometry(64, 64, 64, {2, 2, 2}, {})) ==
+        count(deep, geometry(64, 64, 64, {2, 2, 2}, {}), {.sum_width = 1}));
 }
 
 TEST_CASE("depth: q = 2, d = 3; |A| counts the part in one layer, and only the gradient is summed over Depth") {
