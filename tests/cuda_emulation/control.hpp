@@ -77,10 +77,12 @@ void drop_own_wait(std::int64_t nth);
 [[nodiscard]] std::int64_t own_waits();
 
 struct Counters {
-  std::int64_t cuda = 0;    // calls
-  std::int64_t cublas = 0;  // calls
-  std::int64_t nccl = 0;    // calls
-  std::int64_t waits = 0;   // cudaStreamWaitEvent
+  std::int64_t cuda = 0;            // calls
+  std::int64_t cublas = 0;          // calls
+  std::int64_t lt_products = 0;     // of cublasLtMatmul that have begun
+  std::int64_t lt_auxiliaries = 0;  // of these with an auxiliary matrix: what GELU is applied to
+  std::int64_t nccl = 0;            // calls
+  std::int64_t waits = 0;           // cudaStreamWaitEvent
   std::int64_t operations = 0;
   std::int64_t pageable_copies = 0;
   std::int64_t faults = 0;  // injected so far

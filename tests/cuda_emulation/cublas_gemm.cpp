@@ -53,10 +53,18 @@ cublasStatus_t enqueue_gemms(Machine& m, const char* name, const std::shared_ptr
     if (g.bias != nullptr) {
       op.accesses.push_back(reads({g.bias, static_cast<std::size_t>(g.m) * size_of(g.bias_type)}));
     }
-    if (g.aux != nullptr) op.accesses.push_back(writes(stored(g.aux, g.aux_type, g.m, g.n, g.ld_aux)));
     if (overlap(a, d) || overlap(b, d)) {
       m.report(Finding::misuse, std::string(name) + " on " + stream->label + ": the result overlaps an operand");
       return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    if (g.aux != nullptr) {
+      const Rectangle aux = stored(g.aux, g.aux_type, g.m, g.n, g.ld_aux);
+      op.accesses.push_back(writes(aux));
+      if (overlap(a, aux) || overlap(b, aux) || overlap(d, aux)) {
+        m.report(Finding::misuse,
+                 std::string(name) + " on " + stream->label + ": the auxiliary matrix overlaps another one");
+        return CUBLAS_STATUS_INVALID_VALUE;
+      }
     }
     for (const Rectangle& r : {a, b, d}) {
       const std::size_t size = size_of(g.a.type);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t algorithm_mark = 0x70617274697461;
 constexpr std::uint64_t workspace_wanted = 4096;
+constexpr std::uint32_t auxiliary = 128;  // the bit of epilogues that have an auxiliary matrix
 
 struct Problem {
   LtProduct* product;
@@ -78,6 +79,29 @@ bool aligned(const LtLayout& l, std::uint32_t base) {
   return base % unit == 0 && (static_cast<std::uint64_t>(l.ld) * size) % unit == 0;
 }
 
+/// At most 256, as the alignments that a preference tells.
+std::uint64_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256U;
+  return address & (~address + 1);
+}
+
+/// The auxiliary matrix of an epilogue that has one: what the documentation demands is reported; other types than D's,
+/// and addresses that are not multiples of 16 bytes, have no algorithm.
+cublasStatus_t check_auxiliary(Machine& m, const char* who, const Problem& p) {
+  const LtProduct& x = *p.product;
+  if ((x.epilogue & auxiliary) == 0) return CUBLAS_STATUS_SUCCESS;
+  const char* wrong = nullptr;
+  if (x.aux == nullptr) wrong = "no auxiliary matrix, which the epilogue needs";
+  if (x.ld_aux < static_cast<std::int64_t>(p.d->rows)) wrong = "the auxiliary matrix has a leading dimension below m";
+  if (x.ld_aux % 8 != 0) wrong = "the auxiliary matrix has a leading dimension that 8 does not divide";
+  if (wrong != nullptr) {
+    m.report(Finding::misuse, std::string(who) + ": " + wrong);
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const bool own_type = x.aux_type < 0 || x.aux_type == p.d->type;
+  return own_type && alignment_of(x.aux) >= 16 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
 bool keeps_promise(const void* data, std::uint64_t alignment) {
   return alignment == 0 || reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
 }
@@ -95,11 +119,10 @@ cublasStatus_t add_epilogue(Machine& m, const Problem& p, Gemm& g) {
   }
   if ((x.epilogue & CUBLASLT_EPILOGUE_RELU) != 0) g.activation = Activation::relu;
   if ((x.epilogue & CUBLASLT_EPILOGUE_GELU) != 0) g.activation = Activation::gelu;
-  if ((x.epilogue & 128U) != 0) {
-    if (x.aux == nullptr || x.ld_aux < g.m) return CUBLAS_STATUS_INVALID_VALUE;
+  if ((x.epilogue & auxiliary) != 0) {
     g.aux = static_cast<char*>(x.aux);
     g.ld_aux = x.ld_aux;
-    g.aux_type = own_or(x.aux_type);
+    g.aux_type = p.d->type;
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -149,11 +172,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
         !aligned(*p.d, wish->alignment_d)) {
       return CUBLAS_STATUS_NOT_SUPPORTED;
     }
+    if (const cublasStatus_t status = check_auxiliary(m, who, p); status != CUBLAS_STATUS_SUCCESS) return status;
     results[0] = cublasLtMatmulHeuristicResult_t{};
     results[0].state = CUBLAS_STATUS_SUCCESS;
     results[0].workspaceSize = wish->workspace >= workspace_wanted ? workspace_wanted : 0;
-    const std::uint64_t content[] = {algorithm_mark,    results[0].workspaceSize, wish->alignment_a,
-                                     wish->alignment_b, wish->alignment_c,        wish->alignment_d};
+    const std::uint64_t content[] = {algorithm_mark,
+                                     results[0].workspaceSize,
+                                     wish->alignment_a,
+                                     wish->alignment_b,
+                                     wish->alignment_c,
+                                     wish->alignment_d,
+                                     (p.product->epilogue & auxiliary) != 0 ? alignment_of(p.product->aux) : 0};
     std::memcpy(results[0].algo.data, content, sizeof content);
     *found = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -179,6 +208,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
     }
     Gemm g;
     if (const cublasStatus_t status = shapes(p, g); status != CUBLAS_STATUS_SUCCESS) return status;
+    if (const cublasStatus_t status = check_auxiliary(m, who, p); status != CUBLAS_STATUS_SUCCESS) return status;
     std::size_t used = workspace_bytes;
     if (algorithm != nullptr) {
       const auto& promise = algorithm->data;
@@ -186,7 +216,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
       used = static_cast<std::size_t>(promise[1]);
       if (workspace_bytes < used) return CUBLAS_STATUS_INVALID_VALUE;
       if (!keeps_promise(a, promise[2]) || !keeps_promise(b, promise[3]) || !keeps_promise(c, promise[4]) ||
-          !keeps_promise(d, promise[5])) {
+          !keeps_promise(d, promise[5]) || !keeps_promise(p.product->aux, promise[6])) {
         m.report(Finding::misuse,
                  std::string(who) + " on " + stream->label + ": a matrix is less aligned than the heuristic was told");
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -208,6 +238,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
     g.ldd = p.d->ld;
     g.tf32 = p.product->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     if (const cublasStatus_t status = add_epilogue(m, p, g); status != CUBLAS_STATUS_SUCCESS) return status;
+    ++m.faults.counters.lt_products;
+    if (g.aux != nullptr) ++m.faults.counters.lt_auxiliaries;
     return enqueue_gemms(m, who, stream, {g}, {workspace, used});
   });
 }

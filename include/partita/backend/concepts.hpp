@@ -54,16 +54,17 @@ inline constexpr bool host_memory_v = [] {
   }
 }();
 
-/// What may follow a product and its bias in one pass.
+/// What may follow a product and its bias in one pass; of GELU the form by tanh.
 enum class LinearActivation { none, relu, gelu_tanh };
 
-/// A backend that may do a product, a bias and a function in one pass: linear(alpha, a, b, bias, activation, out) sets
-/// out = activation(alpha · a · b + bias), rounded once, where bias is a row that is added to every row; or it gives
-/// false and has done nothing. No backend needs to have it.
+/// A backend that may do a product, a bias and a function in one pass: linear(alpha, a, b, bias, activation, out,
+/// before) sets out = activation(alpha · a · b + bias), rounded once, and before = alpha · a · b + bias, rounded once
+/// too; or it gives false and has done nothing. bias is a row that is added to every row, or empty; an empty `before`
+/// is not written. No backend needs to have it.
 template <class B, class T>
 concept LinearBackend =
     requires(B b, accumulate_t<T> alpha, MatrixOperand<T> operand, View<const T> bias, View<T> out) {
-      { b.template linear<T>(alpha, operand, operand, bias, LinearActivation::none, out) } -> std::same_as<bool>;
+      { b.template linear<T>(alpha, operand, operand, bias, LinearActivation::none, out, out) } -> std::same_as<bool>;
     };
 
 }  // namespace partita

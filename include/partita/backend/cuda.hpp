@@ -67,18 +67,21 @@ class CudaBackend {
     }
   }
 
-  /// out = activation(alpha·a·b + bias) in one pass, where bias is a row of out's width or empty. False, with nothing
-  /// done, where cublasLt has no algorithm for these blocks: then gemm() and element-wise work do it.
+  /// out = activation(alpha·a·b + bias) in one pass, where bias is a row of out's width or empty; `before`, where it is
+  /// not empty, is set to what the activation, GELU, is applied to. For 16-bit data that is the sum in fp32, which
+  /// `before` has rounded. False, with nothing done, where cublasLt has no algorithm for these blocks, or cannot keep
+  /// `before` (detail::lt_linear): then gemm() and element-wise work do it.
   template <MatmulScalar T>
     requires(!is_complex_v<T>)
   [[nodiscard]] bool linear(accumulate_t<T> alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b,
-                            View<const T> bias, LinearActivation activation, View<T> out) {
+                            View<const T> bias, LinearActivation activation, View<T> out, View<T> before = {}) {
     if (out.empty()) return true;
     if (a.cols() == 0) return false;
-    timeline_->before_compute({cuda_access(a.stored), cuda_access(b.stored), cuda_access(bias), cuda_access(out)});
+    timeline_->before_compute(
+        {cuda_access(a.stored), cuda_access(b.stored), cuda_access(bias), cuda_access(out), cuda_access(before)});
     const auto handle = reinterpret_cast<cublasLtHandle_t>(cublas_.get());  // which is one of these too, as documented
     return detail::lt_linear<T>(handle, timeline_->compute(), options_.tf32, workspace_, alpha, a, b, bias, activation,
-                                out);
+                                out, before);
   }
 
   /// Either view may be host memory; memory that is not page-locked makes the call wait.

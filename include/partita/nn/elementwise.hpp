@@ -10,8 +10,9 @@
 
 namespace partita {
 
-/// Y = f(X), dX = dY·f'(X). Function has a name, and static value(x) and slope(x), computed in fp32 for 16-bit data;
-/// kernel/functions.hpp has some. The input is kept for backward(). Communicates nothing.
+/// Y = f(X), dX = dY·f'(X). Function has a name, and static value(x) and slope(x), computed in fp32 for 16-bit data; an
+/// `activation` where backends may know it (LinearActivation): kernel/functions.hpp has some. The input is kept for
+/// backward(). Communicates nothing.
 template <class Function, class T, class P, class Ctx>
 class Elementwise {
   static_assert(P::layout.partial.empty(), "Elementwise: the function of a pending sum is not the sum of functions");
@@ -25,9 +26,12 @@ class Elementwise {
   [[nodiscard]] Activation<T, P, Ctx> forward(Activation<T, P, Ctx> x, const Pass& = {}) {
     auto y = DistTensor<T, P, Ctx>::uninitialized(x->grid(), x->shape(), x->units());
     for_each_index(y.context().backend(), y.local().rows, kernel::Apply<T, Function>{x->local(), y.local()});
-    x_ = std::move(x);
+    keep(std::move(x));
     return y;
   }
+
+  /// What forward(x) would keep, where Y is known already: of a product whose pass gave both (Linear::forward_with).
+  void keep(Activation<T, P, Ctx> x) noexcept { x_ = std::move(x); }
 
   /// dX, given dY. Errors, on all ranks: ArgumentError without forward(), ShapeError, UnitError.
   [[nodiscard]] Activation<T, P, Ctx> backward(const Activation<T, P, Ctx>& dy) {

@@ -24,8 +24,8 @@ using feed_forward_layers = Sequential<Linear<T, typename S::Stream, typename S:
                                        Linear<T, typename S::Inner, typename S::Leave, typename S::Stream, Ctx>>;
 
 /// Y = f(X·W₁ + b₁)·W₂ + b₂ (Vaswani et al., 2017, equation 2), f the exact Gelu if no other function is asked for; X
-/// and Y [tokens, features] with partition S::Stream, hidden features with S::Inner's. Communicates what its linear
-/// layers do.
+/// and Y [tokens, features] with partition S::Stream, hidden features with S::Inner's. With kernel::TanhGelu the first
+/// product, b₁ and f are one pass where Linear::forward_with has one. Communicates what its linear layers do.
 template <class T, class S, class Ctx, class Function = kernel::ExactGelu>
 class FeedForward : public feed_forward_layers<T, S, Ctx, Function> {
   using Base = feed_forward_layers<T, S, Ctx, Function>;

@@ -11,7 +11,8 @@ namespace partita {
 template <class T, class P, class Ctx>
 using Gelu = Elementwise<kernel::ExactGelu, T, P, Ctx>;
 
-/// Its approximation by tanh, with which some published models were trained.
+/// Its approximation by tanh, with which some published models were trained, and which backends may do in the pass of a
+/// product before it (Linear::forward_with).
 template <class T, class P, class Ctx>
 using TanhGelu = Elementwise<kernel::TanhGelu, T, P, Ctx>;
 

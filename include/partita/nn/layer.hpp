@@ -38,6 +38,13 @@ concept Layer = requires(L layer, const L& fixed, input_activation_t<L> x, outpu
   { fixed.output_extent(extent) } -> std::same_as<Extent2D>;
 };
 
+/// A layer that may do the next one's work in its own pass: forward_with(next, x, pass) is
+/// next.forward(forward(x, pass), pass), and leaves both ready for backward().
+template <class L, class Next>
+concept ForwardsWith = requires(L layer, Next& next, input_activation_t<L> x, const Pass& pass) {
+  { layer.forward_with(next, x, pass) } -> std::same_as<output_activation_t<Next>>;
+};
+
 /// The words of a refusal, which the compiler prints.
 template <class... Lists>
 struct output {};
@@ -57,8 +64,8 @@ template <class First, class Next>
 using feed_of = feed<spell_t<partita::output, typename First::output>, spell_t<partita::input, typename Next::input>>;
 }  // namespace detail
 
-/// Layers one after the other. The output of each has the partition that the next one takes: else this does not
-/// compile, and the error names both.
+/// Layers one after the other, two of them in one pass where the first one ForwardsWith the second. The output of each
+/// has the partition that the next one takes: else this does not compile, and the error names both.
 template <class... Layers>
 class Sequential;
 
@@ -98,6 +105,19 @@ class Sequential<Last> {
   }
 
  private:
+  template <class...>
+  friend class Sequential;
+
+  /// forward(before.forward(x)).
+  template <class Before>
+  [[nodiscard]] auto forward_after(Before& before, input_activation_t<Before> x, const Pass& pass) {
+    if constexpr (ForwardsWith<Before, Last>) {
+      return before.forward_with(last_, std::move(x), pass);
+    } else {
+      return forward(before.forward(std::move(x), pass), pass);
+    }
+  }
+
   Last last_;
 };
 
@@ -117,7 +137,7 @@ class Sequential<First, Next, Rest...> {
 
   [[nodiscard]] auto forward(input_activation_t<First> x, const Pass& pass = {}) {
     if constexpr (layers_meet<detail::feed_of<First, Next>>) {  // else refused above
-      return rest_.forward(first_.forward(std::move(x), pass), pass);
+      return rest_.forward_after(first_, std::move(x), pass);
     }
   }
   [[nodiscard]] auto backward(const Activation<value_type, output, context_type>& dy) {
@@ -153,6 +173,18 @@ class Sequential<First, Next, Rest...> {
   }
 
  private:
+  template <class...>
+  friend class Sequential;
+
+  template <class Before>
+  [[nodiscard]] auto forward_after(Before& before, input_activation_t<Before> x, const Pass& pass) {
+    if constexpr (ForwardsWith<Before, First>) {
+      return rest_.forward(before.forward_with(first_, std::move(x), pass), pass);
+    } else {
+      return forward(before.forward(std::move(x), pass), pass);
+    }
+  }
+
   First first_;
   Sequential<Next, Rest...> rest_;
 };

@@ -12,6 +12,7 @@
 #include "partita/nn/activation.hpp"
 #include "partita/nn/assign.hpp"
 #include "partita/nn/check.hpp"
+#include "partita/nn/elementwise.hpp"
 #include "partita/nn/kernel/rows.hpp"
 #include "partita/nn/local.hpp"
 #include "partita/nn/parameter.hpp"
@@ -69,10 +70,28 @@ class Linear {
   [[nodiscard]] bias_parameter& bias() noexcept { return *bias_; }
 
   [[nodiscard]] Activation<T, Out, Ctx> forward(Activation<T, In, Ctx> x, const Pass& = {}) {
-    const auto& w = std::as_const(*weight_).value();
-    auto y = bias_ ? detail::matmul_with_bias<Out>(*x, w, std::as_const(*bias_).value()) : matmul<Out>(*x, w);
+    auto y = detail::matmul_with_bias<Out>(*x, std::as_const(*weight_).value(), bias_row());
     x_ = std::move(x);
     return y;
+  }
+
+  /// f(Y), as f.forward(forward(x)), for which backward() of both is ready: in one pass, which gives Y too, where the
+  /// product is local and the backend has such a pass for f (LinearBackend). Of 16-bit data that pass applies f to the
+  /// sum in fp32, and the steps one by one to Y, which is rounded; both backward() take the slope at the rounded Y.
+  template <class Function>
+  [[nodiscard]] Activation<T, Out, Ctx> forward_with(Elementwise<Function, T, Out, Ctx>& f, Activation<T, In, Ctx> x,
+                                                     const Pass& pass = {}) {
+    if constexpr (detail::one_pass_after_product<In, Weight, Out, T, Ctx> && requires { Function::activation; }) {
+      const auto& w = std::as_const(*weight_).value();
+      auto before = detail::uninitialized_product<Out>(*x, w);
+      auto y = detail::uninitialized_product<Out>(*x, w);
+      detail::multiply_and_apply_into<Function>(before, y, *x, w, bias_row());
+      x_ = std::move(x);
+      f.keep(std::move(before));
+      return y;
+    } else {
+      return f.forward(forward(std::move(x), pass), pass);
+    }
   }
 
   /// dX, given dY. Adds to the gradients. Errors, on all ranks: ArgumentError without forward(), ShapeError, UnitError.
@@ -128,6 +147,10 @@ class Linear {
     bias_->contribute();
   }
 
+  /// This rank's part of b; empty without one.
+  [[nodiscard]] View<const T> bias_row() const noexcept {
+    return bias_ ? std::as_const(*bias_).value().local() : View<const T>();
+  }
   [[nodiscard]] auto& backend() noexcept { return weight_->value().context().backend(); }
 
   std::shared_ptr<weight_parameter> weight_;

@@ -6,7 +6,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "partita/comm/checked/product.hpp"
 #include "partita/matmul/matmul.hpp"
+#include "partita/nn/kernel/elementwise.hpp"
 #include "partita/nn/kernel/rows.hpp"
 #include "partita/nn/local.hpp"
 #include "partita/nn/steps.hpp"
@@ -57,28 +59,64 @@ inline constexpr bool product_is_local = [] {
   }
 }();
 
-/// matmul<Result>(a, b) + bias, where bias [1, N] is cut as the columns of Result: in one pass where the product is
-/// local and the backend has one. Communicates the same with and without.
-template <class Result, class T, class L, class R, class Bias, class Ctx>
-DistTensor<T, Result, Ctx> matmul_with_bias(const DistTensor<T, L, Ctx>& a, const DistTensor<T, R, Ctx>& b,
-                                            const DistTensor<T, Bias, Ctx>& bias) {
-  auto& backend = a.context().backend();
-  const auto add_bias = [&](DistTensor<T, Result, Ctx>& y) {
-    for_each_index(backend, y.local().rows, kernel::AddRow<T>{bias.local(), y.local()});
+/// Whether bias and function may be done in the pass of matmul<Result>() of L and R: it is local, and the backend has
+/// such a pass. Whether that takes a block is each rank's own matter; so not where ranks compare their calls of matmul.
+template <class L, class R, class Result, class T, class Ctx>
+inline constexpr bool one_pass_after_product =
+    product_is_local<L, R, Result> && LinearBackend<typename Ctx::backend_type, T> &&
+    !ComparesProducts<typename Ctx::comm_type>;
+
+/// What matmul<Result>(a, b) gives, not yet written. Communicates: one agreement.
+template <class Result, class T, class L, class R, class Ctx>
+DistTensor<T, Result, Ctx> uninitialized_product(const DistTensor<T, L, Ctx>& a, const DistTensor<T, R, Ctx>& b) {
+  check_operands(a.view(), b.view());
+  return DistTensor<T, Result, Ctx>::uninitialized(a.grid(), {a.shape().rows, b.shape().cols},
+                                                   {a.units().rows, b.units().cols});
+}
+
+/// The block of y += the row; an empty one is none.
+template <class T, class P, class Ctx>
+void add_row(DistTensor<T, P, Ctx>& y, View<const T> row) {
+  if (!row.empty()) for_each_index(y.context().backend(), y.local().rows, kernel::AddRow<T>{row, y.local()});
+}
+
+/// y = a·b + bias. Pre: one_pass_after_product.
+template <class Result, class T, class L, class R, class Ctx>
+void multiply_into(DistTensor<T, Result, Ctx>& y, const DistTensor<T, L, Ctx>& a, const DistTensor<T, R, Ctx>& b,
+                   View<const T> bias) {
+  auto& backend = y.context().backend();
+  const auto in_one_pass = [&] {
+    return backend.template linear<T>(1, {a.local()}, {b.local()}, bias, LinearActivation::none, y.local(), {});
   };
-  if constexpr (product_is_local<L, R, Result> && LinearBackend<typename Ctx::backend_type, T>) {
-    check_operands(a.view(), b.view());
-    auto y = DistTensor<T, Result, Ctx>::uninitialized(a.grid(), {a.shape().rows, b.shape().cols},
-                                                       {a.units().rows, b.units().cols});
-    if (backend.template linear<T>(1, {a.local()}, {b.local()}, bias.local(), LinearActivation::none, y.local())) {
-      return y;
-    }
-    matmul_into(y, a, b);
-    add_bias(y);
+  if (!bias.empty() && in_one_pass()) return;
+  matmul_into(y, a, b);
+  add_row(y, bias);
+}
+
+/// before = a·b + bias and y = Function of that. Pre: one_pass_after_product; Function::activation.
+template <class Function, class Result, class T, class L, class R, class Ctx>
+void multiply_and_apply_into(DistTensor<T, Result, Ctx>& before, DistTensor<T, Result, Ctx>& y,
+                             const DistTensor<T, L, Ctx>& a, const DistTensor<T, R, Ctx>& b, View<const T> bias) {
+  auto& backend = y.context().backend();
+  if (backend.template linear<T>(1, {a.local()}, {b.local()}, bias, Function::activation, y.local(), before.local())) {
+    return;
+  }
+  multiply_into(before, a, b, bias);
+  for_each_index(backend, y.local().rows, kernel::Apply<T, Function>{before.local(), y.local()});
+}
+
+/// matmul<Result>(a, b) + bias, where bias is this rank's part of a row [1, N], cut as the columns of Result, or empty:
+/// in one pass where the product is local and the backend has one. Communicates the same with and without.
+template <class Result, class T, class L, class R, class Ctx>
+DistTensor<T, Result, Ctx> matmul_with_bias(const DistTensor<T, L, Ctx>& a, const DistTensor<T, R, Ctx>& b,
+                                            View<const T> bias) {
+  if constexpr (one_pass_after_product<L, R, Result, T, Ctx>) {
+    auto y = uninitialized_product<Result>(a, b);
+    multiply_into(y, a, b, bias);
     return y;
   } else {
     auto y = matmul<Result>(a, b);
-    add_bias(y);
+    add_row(y, bias);
     return y;
   }
 }

@@ -66,6 +66,8 @@ struct LtCall {
   }
 };
 
+constexpr int auxiliary = CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU;
+
 double gelu_of(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
 }
@@ -82,31 +84,125 @@ TEST_CASE("cublasLtMatmul has bias along the rows of D, and GELU in the tanh for
     return static_cast<double>(a[i]) * static_cast<double>(b[2 * j]) +
            static_cast<double>(a[i + 3]) * static_cast<double>(b[2 * j + 1]);
   };
-  for (const auto epilogue : {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU,
-                              CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) {
+  for (const auto epilogue :
+       {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS,
+        CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) {
     CAPTURE(epilogue);
     LtCall call(CUDA_R_32F, 3, 2, 2, 3, 2, 3);
     const Array<float> d(6);
-    const Array<float> aux(8);
+    const Array<float> aux(16);
     call.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(dbias.data));
     call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<void*>(aux.data));
-    call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{4});
+    call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{8});
     cublasLtMatmulHeuristicResult_t result{};
     REQUIRE(call.heuristic(result) == 1);
     ok(call.run(da.data, db.data, d.data, &result.algo));
     const auto out = d.host();
     const auto before = aux.host();
+    for (std::size_t at = 0; at < 16; ++at) {  // nothing else is written
+      const bool inside = (epilogue & auxiliary) != 0 && at % 8 < 3;
+      CHECK(std::isnan(before[at]) == !inside);
+    }
     for (std::size_t j = 0; j < 2; ++j) {
       for (std::size_t i = 0; i < 3; ++i) {
         double x = plain(i, j);
         if ((epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) x += static_cast<double>(bias[i]);
-        if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) CHECK(before[i + 4 * j] == doctest::Approx(x));
+        if ((epilogue & auxiliary) != 0) CHECK(before[i + 8 * j] == doctest::Approx(x));
         if ((epilogue & CUBLASLT_EPILOGUE_GELU) != 0) x = gelu_of(x);
         CHECK(out[i + 3 * j] == doctest::Approx(x));
       }
     }
   }
+}
+
+/// A product of 8 × 8 matrices of T with an auxiliary matrix.
+template <class T>
+struct KeepingCall : LtCall {
+  explicit KeepingCall(cudaDataType type) : LtCall(type, 8, 8, 8, 8, 8, 8) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_GELU_AUX);
+    keep_at(aux.data);
+    set_ld(8);
+  }
+  void keep_at(void* address) { set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, address); }
+  void set_ld(std::int64_t ld) { set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld); }
+  cublasStatus_t run_with(const cublasLtMatmulAlgo_t* algorithm) {
+    return run(ones.data, ones.data, out.data, algorithm);
+  }
+  /// Neither the heuristic nor the product takes it.
+  void refused(cublasStatus_t status, const std::vector<std::string>& words) {
+    cublasLtMatmulHeuristicResult_t result{};
+    CHECK(heuristic(result) == 0);
+    if (!words.empty()) found(Finding::misuse, words);
+    CHECK(run_with(nullptr) == status);
+    if (!words.empty()) found(Finding::misuse, words);
+    found_nothing();
+  }
+
+  Array<T> ones{std::vector<T>(64, T(1.0F))};
+  Array<T> out{64};
+  Array<T> aux{std::size_t{80}, "aux"};
+};
+
+TEST_CASE("The auxiliary matrix has rows of whole eights, an address, D's type, and memory of its own") {
+  const Fresh fresh;
+  KeepingCall<float> call(CUDA_R_32F);
+  call.set_ld(12);
+  call.refused(CUBLAS_STATUS_INVALID_VALUE, {"auxiliary matrix", "8 does not divide"});
+  call.set_ld(0);
+  call.refused(CUBLAS_STATUS_INVALID_VALUE, {"auxiliary matrix", "below m"});
+  call.set_ld(8);
+  call.keep_at(nullptr);
+  call.refused(CUBLAS_STATUS_INVALID_VALUE, {"no auxiliary matrix"});
+  call.keep_at(call.aux.data + 2);  // 8 bytes
+  call.refused(CUBLAS_STATUS_NOT_SUPPORTED, {});
+  call.keep_at(call.aux.data);
+  call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, static_cast<std::int32_t>(CUDA_R_16F));
+  call.refused(CUBLAS_STATUS_NOT_SUPPORTED, {});
+  call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, static_cast<std::int32_t>(CUDA_R_32F));
+  const Counters before = counters();
+  ok(call.run_with(nullptr));
+  CHECK(counters().lt_products - before.lt_products == 1);
+  CHECK(counters().lt_auxiliaries - before.lt_auxiliaries == 1);
+  for (void* shared : {call.ones.data, call.out.data}) {
+    call.keep_at(shared);
+    CHECK(call.run_with(nullptr) == CUBLAS_STATUS_INVALID_VALUE);
+    found(Finding::misuse, {"the auxiliary matrix overlaps"});
+  }
+  call.set_ld(16);  // 16 · 7 + 8 elements
+  call.keep_at(call.aux.data);
+  CHECK(call.run_with(nullptr) == CUBLAS_STATUS_INVALID_VALUE);
+  found(Finding::bounds, {"'aux'"});
+  KeepingCall<double> wide(CUDA_R_64F);
+  cublasLtMatmulHeuristicResult_t result{};
+  CHECK(wide.heuristic(result) == 1);
+}
+
+TEST_CASE("There is no other auxiliary matrix than GELU's") {
+  const Fresh fresh;
+  cublasLtMatmulHeuristicResult_t result{};
+  KeepingCall<float> call(CUDA_R_32F);
+  for (const auto epilogue : {CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD}) {
+    call.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    CHECK(call.heuristic(result) == 0);
+    CHECK(call.run_with(nullptr) == CUBLAS_STATUS_NOT_SUPPORTED);
+  }
+}
+
+TEST_CASE("An algorithm is held to the alignment of the auxiliary matrix; what is written there is ordered") {
+  const Fresh fresh;
+  KeepingCall<__half> call(CUDA_R_16F);
+  cublasLtMatmulHeuristicResult_t result{};
+  REQUIRE(call.heuristic(result) == 1);
+  call.keep_at(call.aux.data + 8);  // 16 bytes, and the heuristic saw 256
+  CHECK(call.run_with(&result.algo) == CUBLAS_STATUS_NOT_SUPPORTED);
+  found(Finding::misuse, {"less aligned"});
+  REQUIRE(call.heuristic(result) == 1);
+  ok(call.run_with(&result.algo));
+  const Stream other("other");
+  __half first;
+  cuda_emulation::ok(cudaMemcpyAsync(&first, call.aux.data + 8, sizeof first, cudaMemcpyDeviceToHost, other));
+  found(Finding::race, {"'aux'", "cublasLtMatmul"});
 }
 
 TEST_CASE("The heuristic has nothing for 16-bit data that is not aligned") {

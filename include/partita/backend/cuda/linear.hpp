@@ -61,33 +61,41 @@ class LtProduct {
   CudaOwner<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference_;
 };
 
-inline std::int32_t lt_epilogue(bool bias, LinearActivation activation) {
+inline std::int32_t lt_epilogue(bool bias, LinearActivation activation, bool keep) {
   switch (activation) {  // GELU is the tanh form, the only one that cublasLt has
     case LinearActivation::relu:
       return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case LinearActivation::gelu_tanh:
+      if (keep) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
       return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     default:
       return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   }
 }
 
-/// out = activation(alpha·a·b + bias), rounded once; bias is a row that is added to each row of out, or empty. False,
-/// with nothing done, where cublasLt has no algorithm (16-bit blocks that do not begin at 16 bytes).
-/// Pre: T is real; no dimension is 0.
+/// out = activation(alpha·a·b + bias), rounded once; bias is a row that is added to each row of out, or empty. Where
+/// `before` is not empty, before = alpha·a·b + bias, rounded once: cublasLt's auxiliary matrix, which only GELU has, of
+/// out's type, with rows that begin at multiples of 8 elements. False, with nothing done, where it is otherwise, or
+/// cublasLt has no algorithm (16-bit blocks that do not begin at 16 bytes). Pre: T is real; no dimension is 0.
 template <class T>
 bool lt_linear(cublasLtHandle_t handle, cudaStream_t stream, bool tf32, const CudaMemory& workspace,
                accumulate_t<T> alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<const T> bias,
-               LinearActivation activation, View<T> out) {
+               LinearActivation activation, View<T> out, View<T> before) {
   using A = accumulate_t<T>;
+  const bool keep = !before.empty();
+  if (keep && (activation != LinearActivation::gelu_tanh || cuda_ld(before) % 8 != 0)) return false;
   LtProduct product(cuda_compute<T>(tf32), cuda_type<A>());
   const auto left = LtProduct::layout(b.stored);  // outᵀ = bᵀ·aᵀ
   const auto right = LtProduct::layout(a.stored);
   const auto result = LtProduct::layout(out);
   product.set(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(cuda_op(b)));
   product.set(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(cuda_op(a)));
-  product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(!bias.empty(), activation));
+  product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(!bias.empty(), activation, keep));
   if (!bias.empty()) product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.data));
+  if (keep) {  // from this address cublasLt knows the alignment
+    product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<void*>(before.data));
+    product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(cuda_ld(before)));
+  }
   product.prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace.bytes()));
   product.prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b.stored.data));
   product.prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a.stored.data));

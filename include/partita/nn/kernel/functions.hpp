@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "partita/backend/concepts.hpp"
+
 namespace partita::kernel {
 
 /// x·Φ(x), Φ the normal distribution's (Hendrycks and Gimpel, 2016, section 2).
@@ -32,6 +34,8 @@ struct ExactGelu {
 /// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))), the approximation of the same paper.
 struct TanhGelu {
   static constexpr const char* name = "Gelu";
+  /// What a backend that does it in the pass of a product calls it.
+  static constexpr LinearActivation activation = LinearActivation::gelu_tanh;
 
   template <class A>
   [[nodiscard]] static constexpr A value(A x) {
