@@ -11,6 +11,7 @@
 
 #include "cuda_emulation/clock.hpp"
 #include "cuda_emulation/rectangle.hpp"
+#include "cuda_emulation/sanitizer.hpp"
 
 namespace partita::cuda_emulation {
 
@@ -84,6 +85,7 @@ class Memory {
     std::uintptr_t touched = 0;
     std::size_t used = 0;
     std::size_t retired = 0;
+    sanitizer::Edge freed;  // for whom addresses are used again
   };
   [[nodiscard]] Range& range(int device) { return ranges_[static_cast<std::size_t>(device)]; }
   [[nodiscard]] std::uintptr_t place(Range& range, std::size_t bytes, std::size_t alignment);
