@@ -60,7 +60,8 @@ cudaError_t allocate_ordered(Machine& m, void** data, std::size_t bytes, int dev
   op.accesses.push_back(whole(block, true));
   op.work = [block](Lock& held) {  // again: now is when the memory begins
     char* bytes = machine().memory.bytes_of(reinterpret_cast<char*>(block->base));
-    if (!block->released) unlocked(held, [&] { std::memset(bytes, Memory::poison, block->bytes); });
+    const std::size_t seen = std::min(block->bytes, Memory::most_shown);
+    if (!block->released) unlocked(held, [&] { std::memset(bytes, Memory::poison, seen); });
   };
   m.enqueue(std::move(op));
   return cudaSuccess;

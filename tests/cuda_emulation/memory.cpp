@@ -18,7 +18,10 @@ constexpr std::size_t trim_after = std::size_t{128} << 20;
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 std::uintptr_t address(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 void fill(std::uintptr_t at, std::size_t bytes) {
-  shown([=] { std::memset(reinterpret_cast<void*>(at), Memory::poison, bytes); });
+  char* const first = reinterpret_cast<char*>(at);
+  const std::size_t seen = std::min(bytes, Memory::most_shown);
+  shown([=] { std::memset(first, Memory::poison, seen); });
+  std::memset(first + seen, Memory::poison, bytes - seen);
 }
 
 }  // namespace

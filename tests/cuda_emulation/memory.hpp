@@ -47,6 +47,8 @@ class Memory {
  public:
   static constexpr unsigned char poison = 0xff;  // NaN in all floating-point formats
   static constexpr std::size_t granule = 512;    // what addresses are aligned to
+  // What a sanitizer sees of an allocation or a free: of more memory, which is scratch, the first part stands for all.
+  static constexpr std::size_t most_shown = std::size_t{1} << 16;
 
   Memory() = default;
   Memory(const Memory&) = delete;
