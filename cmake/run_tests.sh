@@ -59,6 +59,9 @@ layers() {
   done
 }
 
+# The host stand-ins for CUDA need NVIDIA's headers and no device.
+cuda_headers() { [ -e "${CUDAToolkit_ROOT:-/usr/local/cuda}/include/nccl.h" ]; }
+
 # Sanitizers run a part of each sweep: its configurations are drawn evenly.
 export PARTITA_SWEEP_SHARE
 
@@ -85,8 +88,8 @@ for name in gcc mpi cuda clang asan tsan; do
       directory=build/ci-gcc stage mpi release -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" -DPARTITA_FUZZ_SECONDS=120 \
         -DPARTITA_BUILD_MPI_TESTS=ON -- mpi_tests -- -L '^(mpi|fuzz)$' ;;
     cuda)
-      # The CUDA backend on host stand-ins, which need NVIDIA's headers and no device; in the tree of the gcc stage.
-      if [ ! -e "${CUDAToolkit_ROOT:-/usr/local/cuda}/include/nccl.h" ]; then
+      # The CUDA backend on host stand-ins, in the tree of the gcc stage.
+      if ! cuda_headers; then
         echo "=== cuda: SKIPPED, the headers of CUDA and NCCL are not in ${CUDAToolkit_ROOT:-/usr/local/cuda}"
         report+=("cuda: skipped, no headers of CUDA and NCCL")
         skipped=$((skipped + 1))
@@ -121,9 +124,19 @@ for name in gcc mpi cuda clang asan tsan; do
     tsan)
       PARTITA_SWEEP_SHARE=0.05
       threaded=(comm grid tensor redistribute matmul custom)
+      emulate=OFF
+      if cuda_headers; then  # the stand-ins too: they show the sanitizer the order that CUDA promises, and no more
+        emulate=EMULATE
+        threaded+=(cuda cuda_emulation)
+      fi
       mapfile -t targets < <(layers "${threaded[@]}")
+      if [ "$emulate" != OFF ]; then
+        threaded+=(cuda_waits)
+        targets+=(cuda_waits)
+      fi
       labels=$(IFS='|'; echo "${threaded[*]}")
-      stage tsan tsan -DPARTITA_TEST_PCH=ON -DPARTITA_BUILD_EXAMPLES=OFF -- "${targets[@]}" sweep_tests -- -L "^($labels|sweep)\$" ;;
+      stage tsan tsan -DPARTITA_TEST_PCH=ON -DPARTITA_BUILD_EXAMPLES=OFF -DPARTITA_CUDA=$emulate -- "${targets[@]}" sweep_tests -- \
+        -L "^($labels|sweep)\$" -E '^(unit.nn_ncclranks|bench.gpu_check)' ;;
   esac
 done
 

@@ -32,12 +32,14 @@ void drop_wait(std::int64_t nth, int device) {
   Machine& m = machine();
   const Lock lock(m.mutex);
   m.faults.add_dropped_wait(nth, device);
+  m.options.shown = false;
 }
 
 void drop_own_wait(std::int64_t nth) {
   Machine& m = machine();
   const Lock lock(m.mutex);
   m.faults.add_own_dropped_wait(nth);
+  m.options.shown = false;
 }
 
 std::int64_t own_waits() { return Faults::own_waits; }

@@ -28,6 +28,8 @@ struct Options {
   std::size_t device_memory = std::size_t{1} << 30;
   /// Reports go to stderr too.
   bool print = false;
+  /// A sanitizer sees what operations touch. Not for tests that make races on purpose; drop_wait() ends it by itself.
+  bool shown = true;
 };
 
 /// A new machine: all streams, memory, handles and communicators of the old one are gone.

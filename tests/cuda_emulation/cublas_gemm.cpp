@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products and sums of cuBLAS.
 #include <algorithm>
+#include <cstring>
 
 #include "cuda_emulation/cublas_handle.hpp"
 
@@ -33,6 +34,9 @@ Rectangle stored(const void* data, cudaDataType type, std::int64_t rows, std::in
   return {data, static_cast<std::size_t>(ld) * size, static_cast<std::size_t>(rows) * size,
           static_cast<std::size_t>(cols)};
 }
+
+/// How much of a workspace a product spoils.
+constexpr std::size_t most_scratch = 4096;
 
 cublasStatus_t enqueue_gemms(Machine& m, const char* name, const std::shared_ptr<CUstream_st>& stream,
                              std::vector<Gemm> products, const Rectangle& workspace) {
@@ -81,8 +85,11 @@ cublasStatus_t enqueue_gemms(Machine& m, const char* name, const std::shared_ptr
   }
   if (!workspace.empty()) op.accesses.push_back(writes(workspace));
   if (!m.admit(stream->device, name, op.accesses)) return CUBLAS_STATUS_INVALID_VALUE;
-  op.work = [all = std::move(products)](Lock& lock) {
+  char* scratch = m.memory.bytes_of(reinterpret_cast<char*>(workspace.base));
+  const std::size_t scratch_bytes = std::min(workspace.span(), most_scratch);
+  op.work = [all = std::move(products), scratch, scratch_bytes](Lock& lock) {
     unlocked(lock, [&] {
+      if (scratch_bytes > 0) std::memset(scratch, Memory::poison, scratch_bytes);
       for (const Gemm& g : all) run_gemm(g);
     });
   };

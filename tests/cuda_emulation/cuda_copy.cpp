@@ -85,7 +85,7 @@ cudaError_t copy(Machine& m, Lock& lock, const Copy& c, cudaStream_t handle, boo
   if (src == Space::pageable || dst == Space::pageable) ++m.faults.counters.pageable_copies;
   if (src == Space::pageable) {  // staged now: the caller may change it at once
     std::vector<char> staged(c.width * c.height);
-    move_rows(staged.data(), c.width, from_bytes, c.src_pitch, c.width, c.height);
+    shown([&] { move_rows(staged.data(), c.width, from_bytes, c.src_pitch, c.width, c.height); });
     op.work = [c, to_bytes, staged = std::move(staged)](Lock& held) {
       unlocked(held, [&] { move_rows(to_bytes, c.dst_pitch, staged.data(), c.width, c.width, c.height); });
     };

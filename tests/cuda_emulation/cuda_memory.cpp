@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocation in the CUDA runtime. Memory is poisoned when it is made and when it is freed, and addresses are not reused
 // while anybody may remember them.
+#include <cstring>
+
 #include "cuda_emulation/api.hpp"
 
 namespace partita::cuda_emulation {
@@ -54,7 +56,13 @@ cudaError_t allocate_ordered(Machine& m, void** data, std::size_t bytes, int dev
   const cudaError_t result = allocate(m, data, bytes, device == any_device ? op.stream->device : device);
   if (*data == nullptr) return result;
   op.name = "cudaMallocAsync";
-  op.accesses.push_back(whole(m.memory.find(*data), true));
+  const auto block = m.memory.find(*data);
+  op.accesses.push_back(whole(block, true));
+  op.work = [block](Lock& held) {  // again: now is when the memory begins
+    char* bytes = machine().memory.bytes_of(reinterpret_cast<char*>(block->base));
+    const std::size_t seen = std::min(block->bytes, Memory::most_shown);
+    if (!block->released) unlocked(held, [&] { std::memset(bytes, Memory::poison, seen); });
+  };
   m.enqueue(std::move(op));
   return cudaSuccess;
 }

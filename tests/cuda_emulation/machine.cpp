@@ -41,7 +41,7 @@ void Machine::await(Lock& lock, Who who, const std::function<bool()>& ready) {
     waiters_.push_back(&self);
     if (who != Who::host) --running_;
     if (running_ == 0) changed();  // for those who wait for rest
-    self.wake.wait(lock, [&] { return self.released; });
+    lock.wait(self.wake, [&] { return self.released; });
   }
 }
 
@@ -84,6 +84,7 @@ void Machine::enqueue(const std::shared_ptr<Operation>& operation) {
   ++faults.counters.operations;
   ++progress;
   order.enqueue(operation);
+  operation->called.tell();
   if (broken) {
     operation->done = true;
     return;
@@ -118,7 +119,7 @@ void Machine::synchronise(Lock& lock, const std::shared_ptr<Operation>& operatio
   if (operation == nullptr) return;
   demand(*operation);
   await(lock, Who::host, [&] { return operation->done; });
-  order.host_learns(*operation);
+  host_learns(*operation);
 }
 
 bool Machine::query(const std::shared_ptr<Operation>& operation) {
@@ -128,8 +129,13 @@ bool Machine::query(const std::shared_ptr<Operation>& operation) {
     ++polls;
     return false;
   }
-  order.host_learns(*operation);
+  host_learns(*operation);
   return true;
+}
+
+void Machine::host_learns(Operation& operation) {
+  order.host_learns(operation);
+  operation.ended.learn();
 }
 
 void Machine::drop(const std::shared_ptr<Operation>& operation) {
@@ -155,10 +161,13 @@ void Machine::work(const std::shared_ptr<CUstream_st>& stream) {
     }
     const std::shared_ptr<Operation> op = stream->queue.front();
     await(lock, Who::worker, [&] { return may_start(*op); });
+    op->called.learn();
+    for (const auto& earlier : op->after) earlier->ended.learn();
     op->started = true;
     ++progress;
     if (op->work && !op->dropped && !broken) op->work(lock);
     op->done = true;
+    op->ended.tell();
     op->work = nullptr;
     op->peers = nullptr;
     op->after.clear();
@@ -168,6 +177,8 @@ void Machine::work(const std::shared_ptr<CUstream_st>& stream) {
   }
   order.close_slot({stream->slot, stream->tick}, stream->touched);
   stream->tail = nullptr;  // which points back to the stream
+  stream->ended = true;
+  devices[static_cast<std::size_t>(stream->device)].ended.tell();
   --running_;
   --workers_;
   changed();

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Device {
   const void* collective = nullptr;                 // which NCCL operation runs (one_collective_per_device)
   std::vector<std::shared_ptr<Operation>> leaving;  // the last ones of destroyed streams
   Clock left;                                       // and what is known of those that are done
+  sanitizer::Edge ended;                            // the same, of streams whose thread is gone
   std::shared_ptr<Block> collective_slot = std::make_shared<Block>();
 };
 
@@ -69,6 +71,8 @@ class Machine {
   bool query(const std::shared_ptr<Operation>& operation);
   /// The operation ends without doing its work, whether it waits or runs.
   void drop(const std::shared_ptr<Operation>& operation);
+  /// The calling thread knows that the operation is done.
+  void host_learns(Operation& operation);
 
   std::shared_ptr<CUstream_st> open_stream(int device, bool blocking, int priority);
   void close_stream(const std::shared_ptr<CUstream_st>& stream);
@@ -111,12 +115,22 @@ int& current_device();
 /// Whether the calling thread runs a function of cudaLaunchHostFunc.
 bool& in_host_function();
 
-/// Runs `f` without the lock.
+/// Runs `f` without the lock: what operations touch, they touch here.
 template <class F>
 void unlocked(Lock& lock, F f) {
+  const sanitizer::HiddenAccesses hidden(!machine().options.shown);
   lock.unlock();
   f();
   lock.lock();
+}
+
+/// Runs `f` with the lock, and yet shown to the thread sanitizer: what a call itself does to the program's memory.
+template <class F>
+void shown(F f) {
+  const sanitizer::HiddenAccesses hidden(!machine().options.shown);
+  sanitizer::show();
+  f();
+  sanitizer::hide();
 }
 
 }  // namespace partita::cuda_emulation

@@ -43,13 +43,16 @@ void Machine::synchronise_device(Lock& lock, int number, bool learns) {
   for (const auto& operation : last) {
     demand(*operation);
     await(lock, Who::host, [&] { return operation->done; });
-    if (learns) order.host_learns(*operation);
+    if (learns) host_learns(*operation);
   }
   std::erase_if(device.leaving, [&](const auto& operation) {
-    if (operation->done) device.left.join(operation->end);
-    return operation->done;
+    if (!operation->done || !operation->stream->ended) return false;
+    device.left.join(operation->end);
+    return true;
   });
-  if (learns) order.host().join(device.left);
+  if (!learns) return;
+  order.host().join(device.left);
+  device.ended.learn();
 }
 
 std::shared_ptr<CUstream_st> Machine::stream_of(cudaStream_t handle, const char* who) {

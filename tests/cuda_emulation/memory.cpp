@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "cuda_emulation/machine.hpp"
+
 namespace partita::cuda_emulation {
 namespace {
 
@@ -15,6 +17,12 @@ constexpr std::size_t trim_after = std::size_t{128} << 20;
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 std::uintptr_t address(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
+void fill(std::uintptr_t at, std::size_t bytes) {
+  char* const first = reinterpret_cast<char*>(at);
+  const std::size_t seen = std::min(bytes, Memory::most_shown);
+  shown([=] { std::memset(first, Memory::poison, seen); });
+  std::memset(first + seen, Memory::poison, bytes - seen);
+}
 
 }  // namespace
 
@@ -33,7 +41,7 @@ void Memory::open(int devices) {
     if (both == MAP_FAILED) throw std::bad_alloc();
     mprotect(static_cast<char*>(both) + distance, distance, PROT_READ | PROT_WRITE);
     const std::uintptr_t begin = address(both);
-    ranges_.push_back({begin, begin, begin, 0, 0});
+    ranges_.push_back({begin, begin, begin, 0, 0, {}});
   }
 }
 
@@ -51,6 +59,7 @@ std::uintptr_t Memory::place(Range& r, std::size_t bytes, std::size_t alignment)
     }
   }
   if (at + size > r.begin + distance) throw std::bad_alloc();
+  if (at < r.touched) r.freed.learn();
   r.cursor = at + size;
   r.touched = std::max(r.touched, r.cursor);
   return at;
@@ -64,7 +73,7 @@ std::shared_ptr<Block> Memory::allocate(int device, std::size_t bytes, std::size
   block->bytes = bytes;
   block->device = device;
   block->label = "device memory #" + std::to_string(++made_);
-  std::memset(reinterpret_cast<void*>(block->base + distance), poison, bytes);
+  fill(block->base + distance, bytes);
   r.used += bytes;
   blocks_[block->base] = block;
   return block;
@@ -73,7 +82,7 @@ std::shared_ptr<Block> Memory::allocate(int device, std::size_t bytes, std::size
 std::shared_ptr<Block> Memory::allocate_pinned(int device, std::size_t bytes) {
   void* data = std::aligned_alloc(page, rounded(std::max<std::size_t>(bytes, 1), page));
   if (data == nullptr) return nullptr;
-  std::memset(data, poison, bytes);
+  fill(address(data), bytes);
   auto block = std::make_shared<Block>();
   block->base = address(data);
   block->bytes = bytes;
@@ -94,13 +103,14 @@ void Memory::release(Block& block) {
   block.released = true;
   if (block.space == Space::pinned) {
     void* data = reinterpret_cast<void*>(block.base);
-    std::memset(data, poison, block.bytes);
+    fill(block.base, block.bytes);
     blocks_.erase(block.base);
     std::free(data);
     return;
   }
   Range& r = range(block.device);
-  std::memset(reinterpret_cast<void*>(block.base + distance), poison, block.bytes);
+  fill(block.base + distance, block.bytes);
+  r.freed.tell();
   r.used -= block.bytes;
   r.retired += block.bytes + granule;
   if (r.retired > trim_after) trim(r);

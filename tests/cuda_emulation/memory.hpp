@@ -11,6 +11,7 @@
 
 #include "cuda_emulation/clock.hpp"
 #include "cuda_emulation/rectangle.hpp"
+#include "cuda_emulation/sanitizer.hpp"
 
 namespace partita::cuda_emulation {
 
@@ -46,6 +47,8 @@ class Memory {
  public:
   static constexpr unsigned char poison = 0xff;  // NaN in all floating-point formats
   static constexpr std::size_t granule = 512;    // what addresses are aligned to
+  // What a sanitizer sees of an allocation or a free: of more memory, which is scratch, the first part stands for all.
+  static constexpr std::size_t most_shown = std::size_t{1} << 16;
 
   Memory() = default;
   Memory(const Memory&) = delete;
@@ -84,6 +87,7 @@ class Memory {
     std::uintptr_t touched = 0;
     std::size_t used = 0;
     std::size_t retired = 0;
+    sanitizer::Edge freed;  // for whom addresses are used again
   };
   [[nodiscard]] Range& range(int device) { return ranges_[static_cast<std::size_t>(device)]; }
   [[nodiscard]] std::uintptr_t place(Range& range, std::size_t bytes, std::size_t alignment);

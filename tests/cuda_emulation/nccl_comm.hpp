@@ -30,6 +30,7 @@ struct NcclEntry {
   bool delivered = false;  // what it receives has been written
   bool gone = false;       // aborted
   std::vector<char> payload;
+  sanitizer::Edge begun;  // the head of the stream to whoever receives
 };
 
 /// One operation of a communicator: the k-th collective of every rank, or the k-th message from one rank to another.
@@ -56,6 +57,7 @@ struct NcclClique {
   ncclResult_t failure = ncclSuccess;
   int finalizing = 0;
   Clock hosts;  // what the host threads knew that made it
+  std::shared_ptr<sanitizer::Edge> met = std::make_shared<sanitizer::Edge>();  // the same
   std::map<std::uint64_t, std::shared_ptr<NcclMatch>> collectives;
   std::map<std::tuple<int, int, std::uint64_t>, std::shared_ptr<NcclMatch>> messages;
   std::vector<std::shared_ptr<Operation>> unordered;  // whose end is not known yet
@@ -87,6 +89,7 @@ struct NcclFused final : Peers {
   void stage(Lock& lock);
   void poison(Lock& lock);
   void deliver(Lock& lock);
+  void learn_inputs();
   [[nodiscard]] bool all_inputs(bool NcclEntry::* state) const;
   [[nodiscard]] bool all_participants(bool NcclEntry::* state) const;
 };

@@ -48,7 +48,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
       return ncclSuccess;
     }
     comm->error = ncclSuccess;
-    m.order.host().join(comm->clique->hosts);
+    host_meets(m, *comm->clique);
     *error = ncclSuccess;
     return ncclSuccess;
   });

@@ -33,6 +33,11 @@ void forget_comm(Machine& m, ncclComm& comm) {
   nccl_world(m).comms.erase(&comm);  // the caller holds it
 }
 
+void host_meets(Machine& m, NcclClique& clique) {
+  m.order.host().join(clique.hosts);
+  clique.met->learn();
+}
+
 /// The hosts meet here: each is ordered after what all others did before.
 void complete(Machine& m, NcclClique& clique) {
   clique.complete = true;
@@ -70,7 +75,7 @@ ncclResult_t await_made(Machine& m, Lock& lock, const std::shared_ptr<ncclComm>&
   m.await(lock, Who::host, [&] { return made() || failure_of(*comm) != ncclSuccess; });
   comm->polls_left = 0;
   if (m.broken) return ncclSystemError;
-  if (made()) m.order.host().join(comm->clique->hosts);
+  if (made()) host_meets(m, *comm->clique);
   return failure_of(*comm);
 }
 
@@ -136,6 +141,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId id
     place = comm.get();
     *made = comm.get();
     own->hosts.join(m.order.host());
+    own->met->tell();
     if (++own->arrived == ranks) {
       world.forming.erase(key);
       complete(m, *own);

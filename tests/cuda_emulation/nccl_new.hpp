@@ -11,6 +11,8 @@ std::shared_ptr<ncclComm> new_comm(Machine& m, const std::shared_ptr<NcclClique>
                                    const ncclConfig_t* config, const ncclComm* parent);
 /// The handle is gone; the caller keeps the object alive.
 void forget_comm(Machine& m, ncclComm& comm);
+/// The calling thread knows what all that made the communicator knew.
+void host_meets(Machine& m, NcclClique& clique);
 /// All ranks have arrived.
 void complete(Machine& m, NcclClique& clique);
 /// Returns when the communicator is made, at the end of the thread's group, or at once where it is not blocking.

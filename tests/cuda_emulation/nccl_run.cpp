@@ -71,6 +71,7 @@ void NcclFused::run(Lock& lock) {
   Machine& m = machine();
   const std::shared_ptr<Operation> operation = self.lock();
   const bool late = m.options.progress == Progress::latest;
+  for (const Part& part : parts) part.entry().begun.tell();
   Device& device = m.devices[static_cast<std::size_t>(comm->device)];
   const bool takes_slot = m.options.one_collective_per_device && clique->size() > 1;
   if (takes_slot) {
@@ -148,32 +149,40 @@ void deliver_part(const NcclFused::Part& part, int rank, int size) {
   const auto received = call.received(rank, size);
   if (one == 0 || std::all_of(received.begin(), received.end(), [](const Rectangle& r) { return r.empty(); })) return;
   char* out = machine().memory.bytes_of(static_cast<char*>(call.recv));
-  const auto from = [&](std::size_t index, std::size_t block) { return entries[index].payload.data() + block * one; };
+  // A copy of what is the stand-ins' own: what orders it is no order between the ranks.
+  const auto from = [&](std::size_t index, std::size_t block) {
+    const sanitizer::HiddenAccesses hidden;
+    const char* data = entries[index].payload.data() + block * one;
+    return std::vector<char>(data, data + one);
+  };
   const auto self = static_cast<std::size_t>(rank);
   const std::size_t own_block = call.kind == NcclKind::reduce_scatter ? self : 0;
   switch (call.kind) {
     case NcclKind::broadcast:
-      std::memcpy(out, from(static_cast<std::size_t>(call.root), 0), one);
+      std::memcpy(out, from(static_cast<std::size_t>(call.root), 0).data(), one);
       break;
     case NcclKind::scatter:
-      std::memcpy(out, from(static_cast<std::size_t>(call.root), self), one);
+      std::memcpy(out, from(static_cast<std::size_t>(call.root), self).data(), one);
       break;
     case NcclKind::recv:
-      std::memcpy(out, from(0, 0), one);
+      std::memcpy(out, from(0, 0).data(), one);
       break;
     case NcclKind::all_gather:
     case NcclKind::gather:
-      for (std::size_t r = 0; r < entries.size(); ++r) std::memcpy(out + r * one, from(r, 0), one);
+      for (std::size_t r = 0; r < entries.size(); ++r) {
+        const bool there = r == self && call.send == static_cast<const char*>(call.recv) + r * one;
+        if (!there) std::memcpy(out + r * one, from(r, 0).data(), one);
+      }
       break;
     case NcclKind::all_to_all:
-      for (std::size_t r = 0; r < entries.size(); ++r) std::memcpy(out + r * one, from(r, self), one);
+      for (std::size_t r = 0; r < entries.size(); ++r) std::memcpy(out + r * one, from(r, self).data(), one);
       break;
     case NcclKind::reduce:
     case NcclKind::all_reduce:
     case NcclKind::reduce_scatter: {
-      std::vector<char> sum(from(0, own_block), from(0, own_block) + one);
+      std::vector<char> sum = from(0, own_block);
       for (std::size_t r = 1; r < entries.size(); ++r) {
-        nccl_combine(call.type, call.op, sum.data(), from(r, own_block), call.count);
+        nccl_combine(call.type, call.op, sum.data(), from(r, own_block).data(), call.count);
       }
       if (call.op == ncclAvg) nccl_average(call.type, sum.data(), call.count, size);
       std::memcpy(out, sum.data(), one);
@@ -186,7 +195,17 @@ void deliver_part(const NcclFused::Part& part, int rank, int size) {
 
 }  // namespace
 
+void NcclFused::learn_inputs() {
+  for (const Part& part : parts) {
+    auto& entries = part.match->entries;
+    for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
+      if (part.entry().call.receives_from(part.index, i)) entries[static_cast<std::size_t>(i)].begun.learn();
+    }
+  }
+}
+
 void NcclFused::deliver(Lock& lock) {
+  learn_inputs();
   unlocked(lock, [&] {
     for (const Part& part : parts) deliver_part(part, comm->rank, clique->size());
   });

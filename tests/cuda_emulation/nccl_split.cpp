@@ -16,6 +16,7 @@ struct NcclSplit {
   };
   std::vector<Arrival> arrivals;
   Clock hosts;
+  std::shared_ptr<sanitizer::Edge> met = std::make_shared<sanitizer::Edge>();
 };
 
 namespace {
@@ -32,6 +33,7 @@ void make_all(Machine& m, NcclSplit& split, const NcclClique& parent) {
     clique->label = "communicator #" + std::to_string(++nccl_world(m).cliques) + " (colour " +
                     std::to_string(first->colour) + " of " + parent.label + ")";
     clique->hosts = split.hosts;
+    clique->met = split.met;
     for (auto a = first; a != last; ++a) {
       a->comm->rank = static_cast<int>(a - first);
       a->comm->clique = clique;
@@ -79,6 +81,7 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int colour, int key, ncclComm_t* m
     }
     split->arrivals.push_back({colour, key, parent->rank, comm});
     split->hosts.join(m.order.host());
+    split->met->tell();
     if (static_cast<int>(split->arrivals.size()) == clique->size()) {
       nccl_world(m).splits.erase({clique.get(), index});
       make_all(m, *split, *clique);

@@ -6,18 +6,17 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cuda_emulation/clock.hpp"
+#include "cuda_emulation/lock.hpp"
 #include "cuda_emulation/memory.hpp"
 #include "cuda_emulation/rectangle.hpp"
 
 namespace partita::cuda_emulation {
 
-using Lock = std::unique_lock<std::mutex>;
 struct Operation;
 
 /// A rectangle of a block that an operation reads or writes.
@@ -66,6 +65,10 @@ struct Operation {
   int unknown = 0;  // predecessors whose end is not known
   std::vector<std::shared_ptr<Operation>> successors;
   Epoch caller;  // of the recording thread, for events
+
+  // The same order, as it comes about, for the thread sanitizer.
+  sanitizer::Edge called;  // the host to the operation
+  sanitizer::Edge ended;   // the operation to all that comes after it
 };
 
 }  // namespace partita::cuda_emulation

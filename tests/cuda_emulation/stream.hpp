@@ -13,6 +13,7 @@ struct CUstream_st {
   bool legacy = false;
   int priority = 0;
   bool closing = false;
+  bool ended = false;    // its thread is gone
   std::size_t slot = 0;  // of the clocks
   std::uint64_t tick = 0;
   std::uint64_t touched = 0;  // the tick of the last operation that touched memory which may still be there

@@ -297,7 +297,7 @@ TEST_CASE("A product is refused where its operands are wrong, and not where they
 TEST_CASE("A workspace that two streams share is a race, one for each is none") {
   for (const bool shared : {true, false}) {
     CAPTURE(shared);
-    const Fresh fresh;
+    const Fresh fresh(racing());
     const Array<float> a(std::vector<float>(4, 1.0F));
     const Array<float> c(4);
     const Array<float> d(4);

@@ -142,7 +142,7 @@ TEST_CASE("A use after a free is found, and so is a second free") {
 }
 
 TEST_CASE("A free that a use may outlive is a race") {
-  const Fresh fresh;
+  const Fresh fresh(racing());
   float* p = nullptr;
   {
     const Stream s("s");
@@ -187,7 +187,7 @@ TEST_CASE("A stale address is not handed out again soon, and memory comes back")
 }
 
 TEST_CASE("Pageable memory is read at the call, page-locked memory when the copy runs") {
-  const Fresh fresh(with(Progress::latest));
+  const Fresh fresh(racing(with(Progress::latest)));
   {
     const Stream s;
     const Array<float> a(1);

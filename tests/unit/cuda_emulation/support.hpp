@@ -34,6 +34,11 @@ inline Options with(Progress progress, int devices = 8) {
   options.devices = devices;
   return options;
 }
+/// For a test that makes races on purpose, which a sanitizer would report too.
+inline Options racing(Options options = {}) {
+  options.shown = false;
+  return options;
+}
 inline constexpr Progress all_progress[] = {Progress::normal, Progress::earliest, Progress::latest};
 
 /// The one report that there is, of this kind and with these words.
