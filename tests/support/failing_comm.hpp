@@ -35,6 +35,12 @@ class FailingComm {
   explicit FailingComm(Base base) : base_(std::move(base)), plan_(std::make_shared<AllocationPlan>()) {}
 
   [[nodiscard]] AllocationPlan& allocations() noexcept { return *plan_; }
+  /// Where views hold addresses of a device.
+  [[nodiscard]] decltype(auto) timeline() const noexcept
+    requires OnDevice<Base>
+  {
+    return base_.timeline();
+  }
 
   [[nodiscard]] Memory allocate(std::size_t bytes) {
     if (plan_->left <= 0) throw CapacityError("CapacityError: no memory, says the test");

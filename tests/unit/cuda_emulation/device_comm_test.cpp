@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "laws/communicator_laws.hpp"
+#include "partita/backend/cuda.hpp"
 #include "partita/comm/counting.hpp"
 #include "partita/comm/cuda_thread/launch.hpp"
 #include "support/host_order.hpp"
