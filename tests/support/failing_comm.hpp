@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -93,6 +94,11 @@ class FailingComm {
   }
   void barrier() { base_.barrier(); }
   [[nodiscard]] index_t agree(index_t value) { return base_.agree(value); }
+  void gather_words(std::span<const std::int64_t> mine, std::span<std::int64_t> all)
+    requires OnDevice<Base>
+  {
+    base_.gather_words(mine, all);
+  }
   void drain() { base_.drain(); }
   [[nodiscard]] std::optional<FailingComm> split(int color, int key) { return wrap(base_.split(color, key)); }
   [[nodiscard]] std::optional<FailingComm> subset(int n) { return wrap(base_.subset(n)); }

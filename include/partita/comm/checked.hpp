@@ -3,8 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <complex>
-#include <concepts>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -107,14 +106,11 @@ class CheckedComm {
     detail::CheckedCall& call = open<T>(detail::CallKind::all_reduce, in.shape(), -1);
     call.record.op = static_cast<int>(op);
     const detail::ByteRows bytes = detail::bytes_of(out);
-    detail::ByteRows summed;
-    if (in.data == out.data && op == ReduceOp::sum && size() > 1 && state_->options.repeated_sums) {
-      call.record.repeated = state_->sums.repeated<T>(in);
-      summed = bytes;
-    }
+    const bool kept = in.data == out.data && op == ReduceOp::sum && size() > 1 && state_->options.repeated_sums;
+    if (kept) call.record.repeated = state_->sums.repeated<T>(in);
     if (call.record.repeated == 0) state_->sums.touched(bytes);
     const auto check = [&] { detail::check_own_all_reduce<T>(in, out, op); };
-    return request(call, check, [&] { return base_.all_reduce(in, out, op); }, summed);
+    return request(call, check, [&] { return base_.all_reduce(in, out, op); }, kept ? bytes : detail::ByteRows{});
   }
 
   template <class T>
@@ -171,6 +167,14 @@ class CheckedComm {
   [[nodiscard]] index_t agree(index_t value) {
     compare(state_->open(detail::CallKind::agree));
     return base_.agree(value);
+  }
+  void gather_words(std::span<const std::int64_t> mine, std::span<std::int64_t> all)
+    requires OnDevice<C>
+  {
+    detail::CheckedCall& call = state_->open(detail::CallKind::gather_words);
+    call.record.cols = static_cast<index_t>(mine.size());
+    compare(call);
+    base_.gather_words(mine, all);
   }
   void drain() {
     state_->check_thread(detail::CallKind::drain);
@@ -231,11 +235,7 @@ class CheckedComm {
       : base_(std::move(base)),
         state_(std::make_shared<detail::CheckedState>(base_.rank(), base_.size(), std::move(text), id, std::move(log),
                                                       options)) {
-    if constexpr (OnDevice<C>) {
-      state_->sums.read_by([timeline = base_.timeline()](const detail::ByteRows& from, std::byte* to) {
-        timeline->read({from.data, from.ld_bytes, from.row_bytes, from.rows}, to);
-      });
-    }
+    state_->sums.read_by(detail::reader_of(base_));
     if constexpr (CarriesInspections<C>) {
       base_.keep(state_);
       if (size() > 1) base_.barrier();

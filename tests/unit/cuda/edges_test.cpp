@@ -3,7 +3,7 @@
 // sizes at which blocks become empty are in sweep_test.cpp.
 #include <doctest/doctest.h>
 
-#include <iterator>
+#include <array>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -23,13 +23,18 @@
 namespace partita::test {
 namespace {
 
-/// Calls body(context) on so many ranks of a fresh machine; every second one runs its streams as late as it may.
+/// Every second machine runs its streams as late as it may.
+bool next_is_late() {
+  static int machines = 0;
+  return ++machines % 2 == 0;
+}
+
+/// Calls body(context) on so many ranks of a fresh machine.
 template <class Comm, class Body>
 void on_fresh_ranks(int ranks, Body body) {
-  static int machines = 0;
   if (!has_devices<Comm>(ranks)) return;
   CAPTURE(ranks);
-  const DeviceMachine machine(devices_of<Comm>(ranks), ++machines % 2 == 0);
+  const DeviceMachine machine(devices_of<Comm>(ranks), next_is_late());
   on_device_ranks<Comm>(ranks, body);
 }
 
@@ -62,9 +67,9 @@ TEST_CASE_TEMPLATE("Devices: products at the edges of their sizes and values", C
       for_pairs_1d([&](auto pair) { call_for_pair<decltype(pair)>(grid, body); });
     });
   }
-  for (const auto& [rows, cols] : {std::pair{1, 1}, std::pair{1, 3}, std::pair{2, 2}, std::pair{4, 2}}) {
-    on_fresh_ranks<Comm>(rows * cols, [&, rows = rows, cols = cols](auto& context) {
-      const auto grid = make_grid<Grid2D<>>(context, rows, cols);
+  for (const std::pair<int, int> extents : {std::pair{1, 1}, std::pair{1, 3}, std::pair{2, 2}, std::pair{4, 2}}) {
+    on_fresh_ranks<Comm>(extents.first * extents.second, [&](auto& context) {
+      const auto grid = make_grid<Grid2D<>>(context, extents.first, extents.second);
       for_pairs_2d([&](auto pair) { call_for_pair<decltype(pair)>(grid, body); });
     });
   }
@@ -109,6 +114,30 @@ TEST_CASE_TEMPLATE("Devices: memory of the user's own, and results that share me
   for (const int ranks : {1, 4}) on_fresh_ranks<Comm>(ranks, check_operand_as_result<Ctx>);
   on_fresh_ranks<Comm>(4, check_shared_memory<Ctx>);
   for (const int ranks : {1, 4}) on_fresh_ranks<Comm>(ranks, check_memory_of_two<Ctx>);
+}
+
+/// A tensor over memory of the host, on one rank or on all.
+template <class Ctx>
+void check_host_memory_refused(Ctx& context) {
+  const auto grid = make_grid<TpGrid<>>(context, context.size());
+  std::vector<double> on_host(12, 1);
+  UserMemory<double, Ctx> memory(context, 12, 1);
+  for (const bool all : {false, true}) {
+    double* const data = all || context.rank() == 1 ? on_host.data() : memory.data();
+    CHECK(error_of<ShapeError>(context, [&] { (void)wrap<Replicated<>>(grid, {3, 4}, data, 4); }) ==
+          "ShapeError: rank " + std::to_string(all ? context.size() - 1 : 1) +
+              " of a DistTensor of 3x4 holds a block of 3x4, and was given memory that its device does not reach; copy "
+              "a tensor of the host with to()");
+  }
+  CHECK(on_host == std::vector<double>(12, 1));
+  const auto empty = wrap<RowShard<>>(grid, {0, 4}, on_host.data(), 4);  // of which nothing is touched
+  CHECK(gather(empty).elements.empty());
+  CHECK(gather(wrap<Replicated<>>(grid, {3, 4}, memory.data(), 4)).elements == std::vector<double>(12, 1));
+}
+
+TEST_CASE_TEMPLATE("Devices: a tensor over memory of the host is refused on all ranks", Comm, CudaThreadComm,
+                   NcclComm) {
+  on_fresh_ranks<Comm>(3, check_host_memory_refused<Context<CudaBackend, Comm>>);
 }
 
 TEST_CASE_TEMPLATE("Devices: between all partitions over three axes, uneven, empty and with units", Comm,

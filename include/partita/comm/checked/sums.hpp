@@ -14,6 +14,7 @@
 
 #include "partita/base/view.hpp"
 #include "partita/comm/checked/record.hpp"
+#include "partita/comm/concepts.hpp"
 
 namespace partita::detail {
 
@@ -68,6 +69,18 @@ inline void read_host_bytes(const ByteRows& from, std::byte* to) noexcept {
     std::memcpy(to + r * from.row_bytes, from.data + r * from.ld_bytes, from.row_bytes);
 }
 
+/// For the memory of a communicator's device; empty for that of the host, which is read in place. Waits for the device.
+template <class C>
+[[nodiscard]] ReadBytes reader_of([[maybe_unused]] const C& comm) {
+  if constexpr (OnDevice<C>) {
+    return [timeline = comm.timeline()](const ByteRows& from, std::byte* to) {
+      timeline->read({from.data, from.ld_bytes, from.row_bytes, from.rows}, to);
+    };
+  } else {
+    return {};
+  }
+}
+
 /// A hash of the first word and of eight in part `part` of the bytes, or of all bytes where they are few. The part is
 /// what a rank of a ThreadComm summed itself, so the words are in its cache.
 template <class Read>
@@ -115,7 +128,7 @@ class SumGuard {
  public:
   SumGuard(int rank, int ranks) noexcept : rank_(rank), ranks_(ranks) {}
 
-  /// For memory that the host cannot read in place.
+  /// For memory that the host cannot read in place; an empty `read` is for memory that it can.
   void read_by(ReadBytes read) { read_ = std::move(read); }
 
   void remember(const ByteRows& bytes) {
