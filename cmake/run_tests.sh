@@ -96,7 +96,7 @@ for name in gcc mpi cuda clang asan tsan; do
         continue
       fi
       mapfile -t targets < <(layers cuda cuda_emulation)
-      targets+=(nn_ncclranks_tests partita-matmul train_digits cli_fixtures example_gpu_summa25d gpu_check)
+      targets+=(nn_ncclranks_tests nn_cudathreadranks_tests partita-matmul train_digits cli_fixtures example_gpu_summa25d gpu_check)
       under_mpi=OFF
       if command -v mpicxx.openmpi > /dev/null; then
         under_mpi=ON

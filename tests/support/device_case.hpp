@@ -2,8 +2,11 @@
 // One configuration of a product on every rank of a device, against the serial result.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,6 +60,29 @@ void launch_ranks(int ranks, Body body) {
   }
 }
 
+/// Calls body(Context<CudaBackend, Comm>&) on each rank.
+template <class Comm, class Body>
+void on_device_ranks(int ranks, Body body) {
+  launch_ranks<Comm>(ranks, [&](Comm& comm) {
+    const auto timeline = comm.timeline();
+    Context<CudaBackend, Comm> context(std::move(comm), CudaBackend(timeline, small_backend()));
+    body(context);
+  });
+}
+
+/// Whether the machine has the devices for so many ranks; told where it has not.
+template <class Comm>
+bool has_devices(int ranks) {
+  if (std::is_same_v<Comm, CudaThreadComm> || ranks <= cuda_devices()) return true;
+  MESSAGE("SKIPPED: ", ranks, " ranks need a device each");
+  return false;
+}
+/// How many devices so many ranks are on.
+template <class Comm>
+int devices_of(int ranks) {
+  return std::is_same_v<Comm, CudaThreadComm> ? 1 : ranks;
+}
+
 /// Calls body(ProcessGrid<DeviceContextOf<Comm>>&) on each rank of a grid.
 template <class Comm, class Body>
 void on_device_grid(const std::vector<int>& extents, Body body) {
@@ -73,12 +99,12 @@ void on_device_grid(const std::vector<int>& extents, Body body) {
 /// A host block and its image on the device, gaps and all.
 template <class T>
 struct DeviceOperand {
-  DeviceOperand(CudaBackend& backend, StoredOperand<T>& of) : host(of), mirror(backend) {
-    mirror.name(whole());
-    mirror.load();
+  template <class Comm>
+  DeviceOperand(Comm& comm, StoredOperand<T>& of) : host(of) {
+    mirror.name(row_view(host.memory.data(), static_cast<index_t>(host.memory.size())));
+    mirror.load(comm);
     view = of.view.empty() ? of.view : mirror.at(of.view);
   }
-  [[nodiscard]] View<T> whole() const { return row_view(host.memory.data(), static_cast<index_t>(host.memory.size())); }
   [[nodiscard]] MatrixOperand<T> operand() const { return {view, host.operand.transposed, host.operand.conjugated}; }
   StoredOperand<T>& host;
   Mirror mirror;
@@ -96,9 +122,9 @@ CaseResult run_device_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
   CaseBlocks<T> blocks(grid, c, schedule);
   CaseResult found;
   {
-    DeviceOperand<T> a(backend, blocks.a);
-    DeviceOperand<T> b(backend, blocks.b);
-    DeviceOperand<T> result(backend, blocks.result);
+    DeviceOperand<T> a(context.comm(), blocks.a);
+    DeviceOperand<T> b(context.comm(), blocks.b);
+    DeviceOperand<T> result(context.comm(), blocks.result);
     const Traffic counted_before = context.comm().traffic();
     const Traffic touched_before = touched(context);
     execute(ProductCall<T, T, Ctx>{&grid, a.operand(), b.operand(), blocks.a_block, blocks.b_block, result.view,
@@ -109,11 +135,11 @@ CaseResult run_device_case(ProcessGrid<Ctx>& grid, const ProductCase& c) {
     backend.clear(b.view);
     found.failure =
         traffic_failure(c, schedule, context.comm().traffic() - counted_before, touched(context) - touched_before);
-    result.mirror.store(result.whole());
+    result.mirror.store();
     if (!c.plan.result.partial.empty()) {
       if constexpr (!is_storage_only_v<T>) {
         grid.comm(c.plan.result.partial).template all_reduce<T>(result.view, result.view, ReduceOp::sum).wait();
-        result.mirror.store(blocks.result.view);
+        result.mirror.store();
       }
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -35,6 +36,12 @@ class FailingComm {
   explicit FailingComm(Base base) : base_(std::move(base)), plan_(std::make_shared<AllocationPlan>()) {}
 
   [[nodiscard]] AllocationPlan& allocations() noexcept { return *plan_; }
+  /// Where views hold addresses of a device.
+  [[nodiscard]] decltype(auto) timeline() const noexcept
+    requires OnDevice<Base>
+  {
+    return base_.timeline();
+  }
 
   [[nodiscard]] Memory allocate(std::size_t bytes) {
     if (plan_->left <= 0) throw CapacityError("CapacityError: no memory, says the test");
@@ -87,6 +94,11 @@ class FailingComm {
   }
   void barrier() { base_.barrier(); }
   [[nodiscard]] index_t agree(index_t value) { return base_.agree(value); }
+  void gather_words(std::span<const std::int64_t> mine, std::span<std::int64_t> all)
+    requires OnDevice<Base>
+  {
+    base_.gather_words(mine, all);
+  }
   void drain() { base_.drain(); }
   [[nodiscard]] std::optional<FailingComm> split(int color, int key) { return wrap(base_.split(color, key)); }
   [[nodiscard]] std::optional<FailingComm> subset(int n) { return wrap(base_.subset(n)); }

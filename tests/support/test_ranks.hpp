@@ -13,8 +13,10 @@
 
 #ifdef PARTITA_TEST_RANKS
 #include "partita/backend/cuda.hpp"
+#include "partita/comm/cuda_thread/launch.hpp"
 #include "partita/comm/nccl_launch.hpp"
-#include "unit/cuda_emulation/support.hpp"
+#include "support/host_order.hpp"
+#include "unit/cuda/support.hpp"
 #endif
 
 namespace partita::test {
@@ -28,6 +30,14 @@ struct NcclRanks {
   template <class Body>
   static void launch(int ranks, const Body& body) {
     launch_devices(ranks, body);
+  }
+};
+/// Ranks that are threads and share a device.
+struct CudaThreadRanks {
+  using Comm = CudaThreadComm;
+  template <class Body>
+  static void launch(int ranks, const Body& body) {
+    launch_on_device(ranks, body);
   }
 };
 
@@ -55,7 +65,8 @@ void on_test_ranks(int ranks, Body body) {
   const cuda_emulation::Fresh fresh(next_machine());
   PARTITA_TEST_RANKS::launch(ranks, [&](PARTITA_TEST_RANKS::Comm comm, ThreadComm& threads) {
     HostSide host(std::move(*threads.subset(threads.size())));
-    TestContext context(std::move(comm));
+    CudaBackend backend(comm.timeline(), small_backend());
+    TestContext context(std::move(comm), std::move(backend));
     host_side = &host;
     body(context);
   });
@@ -126,7 +137,7 @@ template <class Ctx, class T, class F>
 void set_elements(Ctx& context, View<T> block, const F& f) {
   detail::fill(context.backend(), block, [&](View<T> out) {
     for (index_t i = 0; i < out.rows; ++i) {
-      for (index_t j = 0; j < out.cols; ++j) out(i, j) = f(i, j);
+      for (index_t j = 0; j < out.cols; ++j) out(i, j) = static_cast<T>(f(i, j));
     }
   });
 }

@@ -44,7 +44,8 @@ concept Backend = std::movable<B> && requires(B b, View<float> out, View<const f
 };
 
 /// Whether the host reads and writes the memory that the backend works on. A backend of a device has a member
-/// `host_memory` that is false, and clear(view), which sets all bytes to zero.
+/// `host_memory` that is false, and clear(view), which sets all bytes to zero; it may have reaches(address), which says
+/// whether views may hold it.
 template <class B>
 inline constexpr bool host_memory_v = [] {
   if constexpr (requires { B::host_memory; }) {

@@ -52,6 +52,15 @@ class CudaBackend {
     return timeline_->compute();
   }
 
+  /// Whether views may hold this address: memory that CUDA knows, of a device or pinned.
+  [[nodiscard]] bool reaches(const void* data) const noexcept {
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
+      return attributes.type != cudaMemoryTypeUnregistered;
+    (void)cudaGetLastError();
+    return false;
+  }
+
   /// out += alpha·a·b, where a is m×k, b k×n and out m×n. Transposes are free; an operand that is conjugated and not
   /// transposed is copied once, as cuBLAS reads no such operand.
   template <MatmulScalar T>

@@ -2,12 +2,8 @@
 // CheckedComm: a communicator whose ranks verify that all make the same calls, before anything is written.
 #pragma once
 
-#include <array>
-#include <bit>
 #include <chrono>
-#include <complex>
-#include <concepts>
-#include <cstring>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,8 +35,8 @@ namespace partita {
 /// answers is a MissingCall at the deadline, and so is at once what answers it later; a collective brings the ranks
 /// into step again. Elsewhere messages are not compared, but kept among the latest 256 calls that a MissingCall tells.
 ///
-/// Over communicators of devices calls are compared likewise, and the host waits for each comparison; sums that are
-/// repeated by mistake are not found there, since the host does not read a device's memory.
+/// Over communicators of devices calls are compared likewise, and the host waits for each comparison, and for each sum
+/// in place, of which it then reads a few words.
 ///
 /// A communicator belongs to the thread that first calls it. Construction and split are collective; the destructor
 /// communicates nothing: what is called too often at the end is found by close().
@@ -111,17 +107,11 @@ class CheckedComm {
     detail::CheckedCall& call = open<T>(detail::CallKind::all_reduce, in.shape(), -1);
     call.record.op = static_cast<int>(op);
     const detail::ByteRows bytes = detail::bytes_of(out);
-    detail::ByteRows summed;
-    if constexpr (!OnDevice<C>) {  // the host reads what was summed
-      if (in.data == out.data && op == ReduceOp::sum && size() > 1 && state_->options.repeated_sums) {
-        call.record.repeated = state_->sums.repeated(bytes);
-        if (call.record.repeated != 0 && detail::sum_is_idle<T>(in)) call.record.repeated = 0;
-        summed = bytes;
-      }
-    }
+    const bool kept = in.data == out.data && op == ReduceOp::sum && size() > 1 && state_->options.repeated_sums;
+    if (kept) call.record.repeated = state_->sums.repeated<T>(in);
     if (call.record.repeated == 0) state_->sums.touched(bytes);
     const auto check = [&] { detail::check_own_all_reduce<T>(in, out, op); };
-    return request(call, check, [&] { return base_.all_reduce(in, out, op); }, summed);
+    return request(call, check, [&] { return base_.all_reduce(in, out, op); }, kept ? bytes : detail::ByteRows{});
   }
 
   template <class T>
@@ -178,6 +168,14 @@ class CheckedComm {
   [[nodiscard]] index_t agree(index_t value) {
     compare(state_->open(detail::CallKind::agree));
     return base_.agree(value);
+  }
+  void gather_words(std::span<const std::int64_t> mine, std::span<std::int64_t> all)
+    requires OnDevice<C>
+  {
+    detail::CheckedCall& call = state_->open(detail::CallKind::gather_words);
+    call.record.cols = static_cast<index_t>(mine.size());
+    compare(call);
+    base_.gather_words(mine, all);
   }
   void drain() {
     state_->check_thread(detail::CallKind::drain);
@@ -238,6 +236,7 @@ class CheckedComm {
       : base_(std::move(base)),
         state_(std::make_shared<detail::CheckedState>(base_.rank(), base_.size(), std::move(text), id, std::move(log),
                                                       options)) {
+    state_->sums.read_by(detail::reader_of(base_));
     if constexpr (CarriesInspections<C>) {
       base_.keep(state_);
       if (size() > 1) base_.barrier();

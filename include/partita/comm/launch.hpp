@@ -71,6 +71,21 @@ void call_body(Body& body, ThreadComm comm) {
   }
 }
 
+/// Calls the body of a rank that is a thread and has a communicator of devices too. `comm` is the caller's to end.
+template <class Body, class Comm>
+void call_device_body(Body& body, Comm& comm, ThreadComm& threads) {
+  if constexpr (std::invocable<Body&, Comm, ThreadComm&>) {
+    body(std::move(comm), threads);
+  } else if constexpr (std::invocable<Body&, Comm&>) {
+    body(comm);
+  } else {
+    static_assert(std::invocable<Body&, Comm>,
+                  "launch_devices and launch_on_device call body(Comm&), body(Comm) or body(Comm, ThreadComm&), where "
+                  "Comm is NcclComm or CudaThreadComm");
+    body(std::move(comm));
+  }
+}
+
 /// One thread, from its communicator to its departure.
 template <class Body>
 void run_rank(const std::shared_ptr<Group>& group, int rank, Body& body, Errors& errors) noexcept {

@@ -3,7 +3,6 @@
 // comm/nccl.hpp is.
 #pragma once
 
-#include <concepts>
 #include <string>
 #include <utility>
 
@@ -11,23 +10,6 @@
 #include "partita/comm/nccl.hpp"
 
 namespace partita {
-
-namespace detail {
-
-template <class Body>
-void call_device_body(Body& body, NcclComm comm, ThreadComm& threads) {
-  if constexpr (std::invocable<Body&, NcclComm, ThreadComm&>) {
-    body(std::move(comm), threads);
-  } else if constexpr (std::invocable<Body&, NcclComm&>) {
-    body(comm);
-  } else {
-    static_assert(std::invocable<Body&, NcclComm>,
-                  "launch_devices calls body(NcclComm&), body(NcclComm) or body(NcclComm, ThreadComm&)");
-    body(std::move(comm));
-  }
-}
-
-}  // namespace detail
 
 /// Runs body(comm) on `ranks` threads, rank r on device r, and returns when all have ended: launch_threads (see
 /// comm/launch.hpp) with an NcclComm; body(comm, threads) gets the communicator of the threads too, for what is in the
@@ -48,7 +30,8 @@ void launch_devices(int ranks, LaunchOptions options, Body&& body) {
     nccl.deadline = options.deadline;
     nccl.listen = [&threads] { threads.drain(); };  // lends nothing, so it only throws after a failure
     nccl.tell = [&threads](const std::string& reason) { threads.abort(reason); };
-    detail::call_device_body(body, NcclComm(id, threads.size(), threads.rank(), nccl), threads);
+    NcclComm comm(id, threads.size(), threads.rank(), nccl);
+    detail::call_device_body(body, comm, threads);
   });
 }
 template <class Body>

@@ -109,6 +109,17 @@ class CudaTimeline {
     wait_for(communication());
     moving_ = {};
   }
+  /// Copies device memory, once all work that the timeline knows of is done, row by row to the host: waits.
+  void read(CudaAccess from, std::byte* to) {
+    if (from.empty()) return;
+    sync();  // which notices failed peers, where the copy would wait for them
+    from.writes = false;
+    before_compute({from});
+    detail::cuda_check(cudaMemcpy2DAsync(to, from.width, from.data, from.pitch, from.width, from.rows,
+                                         cudaMemcpyDeviceToHost, compute()),
+                       "cudaMemcpy2DAsync");
+    sync();
+  }
   /// One watch for all waits: the communicator's, which learns of failed peers.
   void watch_with(Watch watch) { watch_ = std::move(watch); }
 

@@ -2,6 +2,7 @@
 // ScaLAPACK's block-cyclic arrays: they come in as tensors, and tensors go out into them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -190,29 +191,45 @@ class CyclicExchange {
 
 namespace detail {
 
-/// Moves everything: read(i, j) gives an element on the sending side, write(i, j, x) takes one on the receiving side.
-template <class T, class Comm, class Read, class Write>
-void run_cyclic(Comm& comm, const CyclicExchange& exchange, Read read, Write write) {
-  const int ranks = comm.size();
-  std::vector<std::vector<T>> packed(static_cast<std::size_t>(ranks));
-  std::vector<std::vector<T>> arrived(packed.size());
-  std::vector<View<const T>> sends;
-  std::vector<View<T>> receives;
-  for (int rank = 0; rank < ranks; ++rank) {
-    auto& out = packed[static_cast<std::size_t>(rank)];
-    const CyclicExchange::Piece sent = exchange.piece(comm.rank(), rank);
-    out.reserve(static_cast<std::size_t>(sent.size()));
-    sent.for_each([&](index_t i, index_t j) { out.push_back(read(i, j)); });
-    auto& in = arrived[static_cast<std::size_t>(rank)];
-    in.resize(static_cast<std::size_t>(exchange.piece(rank, comm.rank()).size()));
-    sends.push_back(row_view<const T>(out.data(), static_cast<index_t>(out.size())));
-    receives.push_back(row_view<T>(in.data(), static_cast<index_t>(in.size())));
+/// Moves everything: read(i, j) gives an element on the sending side, write(i, j, x) takes one on the receiving side,
+/// both on the host. Among devices, what is packed passes through their memory.
+template <class T, class Ctx, class Read, class Write>
+void run_cyclic(Ctx& context, const CyclicExchange& exchange, Read read, Write write) {
+  std::vector<T> packed;
+  index_t coming = 0;
+  std::vector<Range> sent;  // of `packed`, and of what arrives: the part of each rank
+  std::vector<Range> taken;
+  for (int rank = 0; rank < context.size(); ++rank) {
+    const auto begin = static_cast<index_t>(packed.size());
+    exchange.piece(context.rank(), rank).for_each([&](index_t i, index_t j) { packed.push_back(read(i, j)); });
+    sent.push_back({begin, static_cast<index_t>(packed.size())});
+    taken.push_back({coming, coming + exchange.piece(rank, context.rank()).size()});
+    coming = taken.back().end;
   }
-  comm.all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives)).wait();
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::size_t next = 0;
-    const auto& in = arrived[static_cast<std::size_t>(rank)];
-    exchange.piece(rank, comm.rank()).for_each([&](index_t i, index_t j) { write(i, j, in[next++]); });
+  std::vector<T> arrived(static_cast<std::size_t>(coming));
+  const auto move = [&](View<const T> from, View<T> to) {
+    std::vector<View<const T>> sends;
+    std::vector<View<T>> receives;
+    for (const Range part : sent) sends.push_back(from.sub({{0, 1}, part}));
+    for (const Range part : taken) receives.push_back(to.sub({{0, 1}, part}));
+    context.comm().all_to_all_v(std::span<const View<const T>>(sends), std::span<const View<T>>(receives)).wait();
+  };
+  const auto leaving = row_view<const T>(packed.data(), static_cast<index_t>(packed.size()));
+  if constexpr (host_memory_v<typename Ctx::backend_type>) {
+    move(leaving, row_view(arrived.data(), coming));
+  } else {
+    const Memory out = context.template allocate<T>(leaving.cols);
+    const Memory in = context.template allocate<T>(coming);
+    const auto from = row_view(reinterpret_cast<T*>(out.get()), leaving.cols);
+    const auto to = row_view(reinterpret_cast<T*>(in.get()), coming);
+    context.backend().template copy<T>(leaving, from);
+    move(from, to);
+    read_on_host(context, View<const T>(to),
+                 [&](View<const T> values) { std::copy_n(values.data, coming, arrived.data()); });
+  }
+  for (int rank = 0; rank < context.size(); ++rank) {
+    auto next = arrived.begin() + taken[static_cast<std::size_t>(rank)].begin;
+    exchange.piece(rank, context.rank()).for_each([&](index_t i, index_t j) { write(i, j, *next++); });
   }
 }
 
@@ -235,14 +252,12 @@ void agree_on_array(Comm& comm, const BlockCyclic& array, const void* local, ind
 }  // namespace detail
 
 /// A tensor with partition P from a block-cyclic array, of which this rank holds the column-major part `local` with
-/// leading dimension `lld`. Errors, on all ranks: ShapeError, CapacityError.
+/// leading dimension `lld`, in the memory of the host, also where the tensor lies on a device.
+/// Errors, on all ranks: ShapeError, CapacityError.
 /// Communicates: agreements, and one all_to_all_v in which an element that stays on its rank is not sent.
 template <class P, class T, class G, class Ctx>
 [[nodiscard]] DistTensor<T, P, Ctx> from_block_cyclic(const GridHandle<G, Ctx>& grid, const BlockCyclic& array,
                                                       const T* local, index_t lld, Units units = {}) {
-  static_assert(host_memory_v<typename Ctx::backend_type>,
-                "from_block_cyclic(): the array is host memory and the grid a device's; make the tensor on a grid of a "
-                "host context, and copy it to the device with to()");
   static_assert(P::layout.partial.empty(), "from_block_cyclic(): a matrix cannot be spread into a pending sum");
   auto& comm = grid.context().comm();
   detail::agree_on_array(comm, array, local, lld);
@@ -250,10 +265,12 @@ template <class P, class T, class G, class Ctx>
   const CyclicExchange exchange(array, detail::placement_of<P>(out.grid().ranks(), units), comm.size(), comm.rank(),
                                 CyclicExchange::Direction::to_tensor);
   const Block block = out.block();
-  const View<T> target = out.local();
-  detail::run_cyclic<T>(
-      comm, exchange, [&](index_t i, index_t j) { return local[array.local_col(j) * lld + array.local_row(i)]; },
-      [&](index_t i, index_t j, T x) { target(i - block.rows.begin, j - block.cols.begin) = x; });
+  detail::fill(grid.context().backend(), out.local(), [&](View<T> target) {
+    detail::run_cyclic<T>(
+        grid.context(), exchange,
+        [&](index_t i, index_t j) { return local[array.local_col(j) * lld + array.local_row(i)]; },
+        [&](index_t i, index_t j, T x) { target(i - block.rows.begin, j - block.cols.begin) = x; });
+  });
   return out;
 }
 
@@ -261,9 +278,6 @@ template <class P, class T, class G, class Ctx>
 /// lld are not touched. Errors and communication likewise.
 template <class T, class P, class Ctx>
 void to_block_cyclic(const DistTensor<T, P, Ctx>& x, const BlockCyclic& array, T* local, index_t lld) {
-  static_assert(host_memory_v<typename Ctx::backend_type>,
-                "to_block_cyclic(): the array is host memory and the tensor lies on a device; copy it to a grid of a "
-                "host context with to()");
   static_assert(P::layout.partial.empty(), "to_block_cyclic(): the tensor is a pending sum; all_reduce it first");
   auto& comm = x.context().comm();
   if (array.shape != x.shape()) {
@@ -274,10 +288,11 @@ void to_block_cyclic(const DistTensor<T, P, Ctx>& x, const BlockCyclic& array, T
   const CyclicExchange exchange(array, detail::placement_of<P>(x.grid().ranks(), x.units()), comm.size(), comm.rank(),
                                 CyclicExchange::Direction::to_array);
   const Block block = x.block();
-  const View<const T> source = x.local();
-  detail::run_cyclic<T>(
-      comm, exchange, [&](index_t i, index_t j) { return source(i - block.rows.begin, j - block.cols.begin); },
-      [&](index_t i, index_t j, T v) { local[array.local_col(j) * lld + array.local_row(i)] = v; });
+  detail::read_on_host(x.context(), x.local(), [&](View<const T> source) {
+    detail::run_cyclic<T>(
+        x.context(), exchange, [&](index_t i, index_t j) { return source(i - block.rows.begin, j - block.cols.begin); },
+        [&](index_t i, index_t j, T v) { local[array.local_col(j) * lld + array.local_row(i)] = v; });
+  });
 }
 
 }  // namespace partita

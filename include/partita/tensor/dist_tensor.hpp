@@ -82,7 +82,7 @@ class DistTensor {
   /// A tensor over memory that the user owns and keeps alive: this rank's block is `block`, whose rows stand `block.ld`
   /// elements apart. Nothing is copied. Memory that another tensor uses too is found: see identity().
   /// Errors, on all ranks: ShapeError where a rank's block has another shape than the partition gives it, no memory,
-  /// or rows that overlap.
+  /// rows that overlap, or an address that its device does not reach.
   /// Communicates: three agreements, and one more for each tensor that uses the same memory.
   DistTensor(grid_handle grid, Shape shape, View<T> block, Units units = {})
       : grid_(std::move(grid)), shape_(shape), units_(units) {
@@ -167,6 +167,11 @@ class DistTensor {
                               to_string(shape_) + " holds a block of " + to_string(needed);
     if (given.shape() != needed) return asked + ", and was given one of " + to_string(given.shape());
     if (given.data == nullptr && !given.empty()) return asked + ", and was given a null pointer";
+    if constexpr (requires { context().backend().reaches(given.data); }) {
+      if (!given.empty() && !context().backend().reaches(given.data)) {
+        return asked + ", and was given memory that its device does not reach; copy a tensor of the host with to()";
+      }
+    }
     constexpr index_t most = std::numeric_limits<index_t>::max() / static_cast<index_t>(sizeof(T));
     if (given.rows > 1 && (given.ld < given.cols || given.ld > most / given.rows)) {
       return asked + ", and was given a leading dimension of " + std::to_string(given.ld);

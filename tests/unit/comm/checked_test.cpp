@@ -23,6 +23,7 @@
 #include "partita/comm/launch.hpp"
 #include "partita/comm/self.hpp"
 #include "partita/partita.hpp"
+#include "support/checked_sums.hpp"
 #include "support/layouts.hpp"
 #include "support/product_case.hpp"
 
@@ -397,42 +398,15 @@ TEST_CASE("CheckedComm: a call of two threads at once") {
 }
 
 TEST_CASE("CheckedComm: the same buffer summed twice") {
+  using Ctx = Context<EigenBackend, CheckedComm<ThreadComm>>;
   for (const index_t n : {index_t{1}, index_t{7}, index_t{5000}}) {
     launch_threads(3, [n](ThreadComm base) {
-      CheckedComm comm(std::move(base));
-      std::vector<double> x(static_cast<std::size_t>(2 * n), comm.rank() + 1.0);
-      const View<double> v(x.data(), n, 1, 2);  // with gaps
-      const auto sum = [&] { comm.all_reduce(v, v).wait(); };
-      sum();
-      CHECK_THROWS_AS(sum(), RepeatedSum);
-      CHECK(v(n - 1, 0) == 6);
-      comm.barrier();
-      CHECK_THROWS_AS(sum(), RepeatedSum);
-      comm.touched(v);
-      sum();
-      CHECK(v(n - 1, 0) == 18);
-      comm.broadcast(v, 0).wait();  // writes it
-      comm.touched(v);
-      sum();
-      // A change of one element on one rank is enough.
-      if (comm.rank() == 1) v(n / 2, 0) = 1;
-      sum();
-      // So is another view, another operation, or an output elsewhere.
-      comm.all_reduce(v, v, ReduceOp::max).wait();
-      std::vector<double> y(static_cast<std::size_t>(n));
-      for (int i = 0; i < 3; ++i) comm.all_reduce(v, View<double>(y.data(), {n, 1})).wait();
-      // What a sum does not change is no mistake.
-      for (const double idle : {0.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
-        for (index_t i = 0; i < n; ++i) v(i, 0) = idle;
-        for (int i = 0; i < 3; ++i) sum();
-      }
-      comm.close();
+      Ctx context{CheckedComm(std::move(base))};
+      test::check_repeated_sums(context, n);
     });
     launch_threads(2, [n](ThreadComm base) {
-      CheckedComm comm(std::move(base), {std::chrono::seconds(20), false});
-      std::vector<double> x(static_cast<std::size_t>(n), 1);
-      for (int i = 0; i < 4; ++i) comm.all_reduce(row_view(x.data(), n), row_view(x.data(), n)).wait();
-      CHECK(x.back() == 16);
+      Ctx context{CheckedComm(std::move(base), {std::chrono::seconds(20), false})};
+      test::check_sums_unchecked(context, n);
     });
   }
 }

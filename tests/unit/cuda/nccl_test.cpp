@@ -9,11 +9,13 @@
 #include "laws/communicator_laws.hpp"
 #include "partita/comm/nccl_launch.hpp"
 #include "partita/context.hpp"
-#include "unit/cuda/mirrored_comm.hpp"
+#include "support/mirrored_comm.hpp"
 #include "unit/cuda/support.hpp"
 
 namespace partita {
 namespace {
+
+using test::MirroredComm;
 
 /// f on 1, 2, 4, ... ranks.
 template <class F>

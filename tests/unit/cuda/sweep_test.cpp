@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exact sweep on devices: integer data, so that every result must equal the serial one bit for bit; and on the
-// stand-ins no two accesses of streams may race.
+// The exact sweep on devices, and products at the edges of their sizes: integer data, so that every result must equal
+// the serial one bit for bit; and on the stand-ins no two accesses of streams may race.
 #include <doctest/doctest.h>
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/device_case.hpp"
 #include "support/draw.hpp"
+#include "support/edge_cases.hpp"
 #include "support/layouts.hpp"
 
 namespace partita::test {
@@ -46,6 +48,14 @@ class Sweep {
       run(extents, cases);
     }
   }
+  /// Every 13th product at the edges of its sizes, on 1 to 8 ranks.
+  void run_edges() {
+    const std::vector<std::pair<std::vector<int>, int>> grids = {
+        {{1}, 1},    {{2}, 2},    {{3}, 3},    {{4}, 4},       {{8}, 8},       {{1, 1}, 1},   {{1, 3}, 3},
+        {{2, 2}, 2}, {{2, 4}, 4}, {{4, 2}, 4}, {{2, 1, 1}, 2}, {{2, 2, 2}, 2}, {{1, 2, 4}, 4}};
+    std::size_t first = 0;
+    for (const auto& [extents, q] : grids) run(extents, some_of(edge_cases(extents, q), 13, first++));
+  }
   [[nodiscard]] index_t total() const { return total_; }
   [[nodiscard]] const Failures& failures() const { return failures_; }
 
@@ -60,8 +70,8 @@ class Sweep {
   }
 
   void run(const std::vector<int>& extents, const std::vector<ProductCase>& cases) {
-    if (cuda_devices() < devices_for(extents)) return;
-    const DeviceMachine machine(devices_for(extents), ++machines_ % 4 == 0);
+    if (!has_devices<Comm>(rank_count(extents))) return;
+    const DeviceMachine machine(devices_of<Comm>(rank_count(extents)), ++machines_ % 4 == 0);
     const auto names = axis_names(static_cast<int>(extents.size()));
     on_device_grid<Comm>(extents, [&](ProcessGrid<DeviceContextOf<Comm>>& grid) {
       for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -75,10 +85,6 @@ class Sweep {
     ++first_scalar_;
     total_ += static_cast<index_t>(cases.size());
   }
-  [[nodiscard]] static int devices_for(const std::vector<int>& extents) {
-    return std::is_same_v<Comm, CudaThreadComm> ? 1 : rank_count(extents);
-  }
-
   Draw draw_;
   std::size_t first_scalar_ = 0;
   int machines_ = 0;
@@ -103,6 +109,17 @@ TEST_CASE("exact sweep of ranks on a device each, by NCCL") {
   CHECK(sweep.failures().count() == 0);
   if (!on_device) CHECK(sweep.total() >= 4000);
 }
+
+template <class Comm>
+void check_edges() {
+  Sweep<Comm> sweep(0);
+  sweep.run_edges();
+  INFO(sweep.failures().text());
+  CHECK(sweep.failures().count() == 0);
+  if (!on_device) CHECK(sweep.total() >= 1500);
+}
+TEST_CASE("edge shapes of ranks on one device") { check_edges<CudaThreadComm>(); }
+TEST_CASE("edge shapes of ranks on a device each, by NCCL") { check_edges<NcclComm>(); }
 
 }  // namespace
 }  // namespace partita::test

@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <stdexcept>
+#include <vector>
 
 #include "laws/communicator_laws.hpp"
+#include "partita/backend/cuda.hpp"
 #include "partita/comm/counting.hpp"
 #include "partita/comm/cuda_thread/launch.hpp"
 #include "support/host_order.hpp"
@@ -187,6 +190,27 @@ TEST_CASE("Ranks with different devices current are refused on all of them") {
                                  }),
                   ArgumentError);
   CHECK_THROWS_AS(launch_on_device(1, [](CudaThreadComm&) {}, 7), ArgumentError);
+}
+
+TEST_CASE("launch_on_device: each way of taking the communicator, with that of the threads too") {
+  const Fresh fresh(cuda_emulation::with(Progress::normal, 1));
+  std::atomic<int> called{0};
+  launch_on_device(3, quick(), [&](CudaThreadComm& comm) { called += comm.size(); });
+  launch_on_device(3, quick(), [&](CudaThreadComm comm) { called += comm.size(); });
+  launch_on_device(3, quick(), [&](CudaThreadComm comm, ThreadComm& threads) {
+    std::vector<int> x(1, comm.rank());  // of the host, where the other communicator has the device's
+    threads.all_reduce(row_view(x.data(), 1), row_view(x.data(), 1)).wait();
+    laws::expect(x[0] == 3 && threads.rank() == comm.rank(), "a sum of threads", comm.rank());
+    laws::expect(comm.agree(comm.rank()) == 2, "agreement", comm.rank());
+    called += comm.size();
+  });
+  CHECK(called == 27);
+  CHECK_THROWS_AS(launch_on_device(2, quick(),
+                                   [](CudaThreadComm comm, ThreadComm& threads) {
+                                     if (comm.rank() == 1) throw std::runtime_error("boom");
+                                     threads.barrier();
+                                   }),
+                  std::runtime_error);
 }
 
 TEST_CASE("Every call of CUDA, made to fail, is a typed error of all ranks and leaves nothing behind") {

@@ -15,7 +15,7 @@
 #include "partita/comm/counting.hpp"
 #include "partita/comm/nccl_launch.hpp"
 #include "partita/context.hpp"
-#include "unit/cuda/mirrored_comm.hpp"
+#include "support/mirrored_comm.hpp"
 #include "unit/cuda_emulation/support.hpp"
 
 namespace partita {
@@ -23,6 +23,7 @@ namespace {
 
 using cuda_emulation::Fresh;
 using cuda_emulation::Progress;
+using test::MirroredComm;
 
 TEST_CASE("NcclComm obeys the communicator laws, without a race") {
   for (const Progress progress : cuda_emulation::all_progress) {

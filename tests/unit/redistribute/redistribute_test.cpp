@@ -7,51 +7,11 @@
 #include "partita/redistribute/redistribute.hpp"
 #include "partita/schedule/count.hpp"
 #include "partita/tensor/gather.hpp"
+#include "support/exchange_case.hpp"
 #include "support/grids.hpp"
 
 using namespace partita;
 using namespace partita::test;
-
-namespace {
-
-/// Moves a matrix whose element (i, j) tells its place, and checks each element of the new block, and the count.
-template <class T, class Ctx>
-std::string check_exchange(Ctx& context, Shape shape, const Placement& from, const Placement& to) {
-  const Exchange exchange(shape, from, to, context.rank());
-  const auto value = [](index_t i, index_t j) { return static_cast<T>(i * 31 + j + 1); };
-  const Block held = exchange.held();
-  const Block wanted = exchange.wanted();
-  std::vector<T> in(static_cast<std::size_t>(held.size()));
-  std::vector<T> out(static_cast<std::size_t>(wanted.size()), T{});
-  const View<T> before(in.data(), held.shape());
-  const View<T> after(out.data(), wanted.shape());
-  for (index_t i = 0; i < before.rows; ++i) {
-    for (index_t j = 0; j < before.cols; ++j) before(i, j) = value(held.rows.begin + i, held.cols.begin + j);
-  }
-  context.comm().barrier();
-  const Traffic start = context.comm().traffic();
-  const Traffic touched_start = touched(context);
-  context.comm().barrier();
-  detail::run_exchange<T>(context, exchange, before, after);
-  context.comm().barrier();
-  const Traffic moved = context.comm().traffic() - start;
-  if (moved != touched(context) - touched_start) return "calls and touched memory count differently";
-  const Count count = count_of(exchange);
-  if (count.elements != moved.elements || count.messages != moved.messages) return "the schedule counts otherwise";
-  index_t missing = 0;
-  for (index_t i = 0; i < after.rows; ++i) {
-    for (index_t j = 0; j < after.cols; ++j) {
-      const index_t row = wanted.rows.begin + i;
-      const index_t col = wanted.cols.begin + j;
-      if (after(i, j) != value(row, col)) return "an element is wrong";
-      if (!held.rows.contains(row) || !held.cols.contains(col)) ++missing;
-    }
-  }
-  if (missing != moved.elements) return "moved other than exactly what was missing";
-  return {};
-}
-
-}  // namespace
 
 TEST_CASE("all 2401 pairs of partitions over three axes, uneven, empty and with units") {
   struct Setting {

@@ -37,14 +37,16 @@ enum class CallKind : std::uint32_t {
   product,
   send,
   recv,
-  drain
+  drain,
+  gather_words
 };
 
 [[nodiscard]] inline const char* name_of(CallKind kind) noexcept {
-  constexpr std::array<const char*, 18> names{
-      "nothing",     "broadcast",    "broadcast_panel", "reduce", "all_reduce", "reduce_scatter",
-      "all_gather",  "all_to_all_v", "barrier",         "agree",  "split",      "subset",
-      "check_value", "close",        "product",         "send",   "recv",       "drain"};
+  constexpr std::array<const char*, 19> names{"nothing",     "broadcast",      "broadcast_panel", "reduce",
+                                              "all_reduce",  "reduce_scatter", "all_gather",      "all_to_all_v",
+                                              "barrier",     "agree",          "split",           "subset",
+                                              "check_value", "close",          "product",         "send",
+                                              "recv",        "drain",          "gather_words"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -224,6 +226,8 @@ inline constexpr std::array<CallField, 17> call_fields{{
     text += " of " + std::string(r.value_name()) + " = " + value_text(r);
   } else if (r.is_product()) {
     text += product_text(r);
+  } else if (r.kind == CallKind::gather_words) {
+    text += " of " + std::to_string(r.cols) + " words";
   } else if (r.kind == CallKind::subset) {
     text += " of " + std::to_string(r.root) + " ranks";
   } else if (r.type != 0) {

@@ -9,9 +9,12 @@
 #include <cstring>
 #include <functional>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "partita/base/view.hpp"
 #include "partita/comm/checked/record.hpp"
+#include "partita/comm/concepts.hpp"
 
 namespace partita::detail {
 
@@ -58,12 +61,38 @@ template <class T>
   return h | 1U;
 }
 
+/// How bytes come to the host, row after row without gaps.
+using ReadBytes = std::function<void(const ByteRows& from, std::byte* to)>;
+
+inline void read_host_bytes(const ByteRows& from, std::byte* to) noexcept {
+  for (std::size_t r = 0; r < from.rows; ++r)
+    std::memcpy(to + r * from.row_bytes, from.data + r * from.ld_bytes, from.row_bytes);
+}
+
+/// For the memory of a communicator's device; empty for that of the host, which is read in place. Waits for the device.
+template <class C>
+[[nodiscard]] ReadBytes reader_of([[maybe_unused]] const C& comm) {
+  if constexpr (OnDevice<C>) {
+    return [timeline = comm.timeline()](const ByteRows& from, std::byte* to) {
+      timeline->read({from.data, from.ld_bytes, from.row_bytes, from.rows}, to);
+    };
+  } else {
+    return {};
+  }
+}
+
 /// A hash of the first word and of eight in part `part` of the bytes, or of all bytes where they are few. The part is
 /// what a rank of a ThreadComm summed itself, so the words are in its cache.
-[[nodiscard]] inline std::uint64_t probe_of(const ByteRows& bytes, int part, int parts) noexcept {
+template <class Read>
+[[nodiscard]] std::uint64_t probe_of(const ByteRows& bytes, int part, int parts, const Read& read) {
   constexpr std::size_t probes = 8;
+  constexpr std::size_t few = 256;
   const std::size_t total = bytes.rows * bytes.row_bytes;
-  if (total <= 256) return hash_of(bytes);
+  if (total <= few) {
+    std::array<std::byte, few> all{};
+    read(bytes, all.data());
+    return hash_of({all.data(), 1, total, total});
+  }
   const std::size_t width = std::min(sizeof(std::uint64_t), bytes.row_bytes);
   const std::size_t length = total / static_cast<std::size_t>(parts);
   const std::size_t begin = length * static_cast<std::size_t>(part);
@@ -72,7 +101,8 @@ template <class T>
     const std::size_t at = p == probes ? 0 : begin + p * (length / probes);
     const std::size_t column = std::min(at % bytes.row_bytes, bytes.row_bytes - width);
     std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data + at / bytes.row_bytes * bytes.ld_bytes + column, width);
+    const std::byte* const first = bytes.data + at / bytes.row_bytes * bytes.ld_bytes + column;
+    read(ByteRows{first, 1, width, width}, reinterpret_cast<std::byte*>(&word));
     h = mix(h, word);
   }
   return h;
@@ -98,9 +128,12 @@ class SumGuard {
  public:
   SumGuard(int rank, int ranks) noexcept : rank_(rank), ranks_(ranks) {}
 
-  void remember(const ByteRows& bytes) noexcept {
+  /// For memory that the host cannot read in place; an empty `read` is for memory that it can.
+  void read_by(ReadBytes read) { read_ = std::move(read); }
+
+  void remember(const ByteRows& bytes) {
     bytes_ = bytes;
-    probe_ = probe_of(bytes, rank_, ranks_);
+    probe_ = probe(bytes);
   }
   /// Something writes these bytes.
   void touched(const ByteRows& bytes) noexcept {
@@ -108,15 +141,27 @@ class SumGuard {
     if (bytes_.rows == 0 || bytes.rows == 0) return;
     if (before(bytes.data, bytes_.end()) && before(bytes_.data, bytes.end())) bytes_ = {};
   }
-  /// The hash of the bytes, if they are those of the last sum and seem to hold what it left; else 0.
-  [[nodiscard]] std::uint64_t repeated(const ByteRows& bytes) const noexcept {
-    if (bytes.rows == 0 || bytes != bytes_ || probe_of(bytes, rank_, ranks_) != probe_) return 0;
-    return hash_of(bytes);
+  /// The hash of the view's bytes, if they are those of the last sum and seem to hold what it left, and one more would
+  /// change them; else 0.
+  template <class T>
+  [[nodiscard]] std::uint64_t repeated(View<const T> v) const {
+    const ByteRows bytes = bytes_of(v);
+    if (bytes.rows == 0 || bytes != bytes_ || probe(bytes) != probe_) return 0;
+    if (!read_) return sum_is_idle<T>(v) ? 0 : hash_of(bytes);
+    std::vector<T> copy(static_cast<std::size_t>(v.size()));
+    read_(bytes, reinterpret_cast<std::byte*>(copy.data()));
+    const View<const T> on_host(copy.data(), v.shape());
+    return sum_is_idle<T>(on_host) ? 0 : hash_of(bytes_of(on_host));
   }
 
  private:
+  [[nodiscard]] std::uint64_t probe(const ByteRows& bytes) const {
+    return read_ ? probe_of(bytes, rank_, ranks_, read_) : probe_of(bytes, rank_, ranks_, read_host_bytes);
+  }
+
   int rank_;
   int ranks_;
+  ReadBytes read_;
   ByteRows bytes_;
   std::uint64_t probe_ = 0;
 };

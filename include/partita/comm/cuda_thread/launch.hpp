@@ -2,6 +2,8 @@
 // Runs a function on ranks that are threads and share one GPU.
 #pragma once
 
+#include <concepts>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -10,9 +12,10 @@
 
 namespace partita {
 
-/// Runs body(comm) on `ranks` threads whose current device is `device`, with a CudaThreadComm&, and returns when all
-/// have ended and the device has done the work of those that did not throw. Errors: as launch_threads
-/// (comm/launch.hpp); ArgumentError for a device that is not there; NoDeviceError, CudaError.
+/// Runs body(comm) on `ranks` threads whose current device is `device`, with a CudaThreadComm, and returns when all
+/// have ended and the device has done the work of those that did not throw; body(comm, threads) gets the communicator
+/// of the threads too, for what is in the memory of the host. Errors: as launch_threads (comm/launch.hpp);
+/// ArgumentError for a device that is not there; NoDeviceError, CudaError.
 template <class Body>
 void launch_on_device(int ranks, LaunchOptions options, Body&& body, int device = 0) {
   int devices = 0;
@@ -21,11 +24,12 @@ void launch_on_device(int ranks, LaunchOptions options, Body&& body, int device 
     throw ArgumentError("ArgumentError: launch_on_device on device " + std::to_string(device) + ", there are " +
                         std::to_string(devices));
   }
-  launch_threads(ranks, options, [&](ThreadComm host) {
+  constexpr bool takes_both = std::invocable<Body&, CudaThreadComm, ThreadComm&>;
+  launch_threads(ranks, options, [&](ThreadComm& threads) {
     detail::cuda_check(cudaSetDevice(device), "cudaSetDevice");
-    CudaThreadComm comm(std::move(host));
+    CudaThreadComm comm(takes_both ? *threads.subset(threads.size()) : std::move(threads));
     const std::shared_ptr<CudaTimeline> timeline = comm.timeline();
-    body(comm);
+    detail::call_device_body(body, comm, threads);
     timeline->sync();
   });
 }
