@@ -103,7 +103,7 @@ for name in gcc mpi cuda clang asan tsan; do
         targets+=(mpi_nccl_openmpi)
       fi
       directory=build/ci-gcc stage cuda cuda-emulate -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" \
-        -DPARTITA_BUILD_MPI_TESTS=$under_mpi -- "${targets[@]}" -- -L '^cuda'
+        -DPARTITA_TEST_PCH=ON -DPARTITA_BUILD_MPI_TESTS=$under_mpi -- "${targets[@]}" -- -L '^cuda'
       # The same tests with the real libraries and kernels, which are skipped where there is no device.
       if ! compgen -G "${CUDAToolkit_ROOT:-/usr/local/cuda}/bin/nvcc" > /dev/null; then
         echo "=== nvcc: SKIPPED, no nvcc in ${CUDAToolkit_ROOT:-/usr/local/cuda}/bin"
@@ -112,7 +112,7 @@ for name in gcc mpi cuda clang asan tsan; do
         continue
       fi
       directory=build/ci-gcc stage nvcc cuda -DCMAKE_CXX_COMPILER=g++ "${mpi[@]}" "${blas[@]}" \
-        -DPARTITA_BUILD_MPI_TESTS=OFF -- cuda_tests partita-matmul cli_fixtures -- \
+        -DPARTITA_TEST_PCH=OFF -DPARTITA_BUILD_MPI_TESTS=OFF -- cuda_tests partita-matmul cli_fixtures -- \
         -L '^cuda' -E '^(cli.train_digits|bench.gpu_check)' ;;
     clang)
       # -O1: this stage is about another compiler's reading of the same text. It reads the sweeps for the sanitizers.
@@ -136,7 +136,7 @@ for name in gcc mpi cuda clang asan tsan; do
       fi
       labels=$(IFS='|'; echo "${threaded[*]}")
       stage tsan tsan -DPARTITA_TEST_PCH=ON -DPARTITA_BUILD_EXAMPLES=OFF -DPARTITA_CUDA=$emulate -- "${targets[@]}" sweep_tests -- \
-        -L "^($labels|sweep)\$" -E '^(unit.nn_ncclranks|bench.gpu_check)' ;;
+        -L "^($labels|sweep)\$" -E '^(unit.nn_.*ranks|bench.gpu_check)' ;;
   esac
 done
 
