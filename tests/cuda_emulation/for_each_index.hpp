@@ -45,8 +45,8 @@ void detail::launch_for_each_index(cudaStream_t stream, index_t count, const Bod
   const auto touched = map_views(body, [](const auto& view) { return access(view); });
   Body on_host = body;
   on_host.with_views([](auto&... view) { ((view.data = view.empty() ? nullptr : bytes_of(view.data)), ...); });
-  const bool launched =
-      launch(name_of<Body>(), stream, {touched.begin(), touched.end()}, [count, on_host] { run_body(count, on_host); });
+  const bool launched = launch(cuda_emulation::name_of<Body>(), stream, {touched.begin(), touched.end()},
+                               [count, on_host] { run_body(count, on_host); });
   cuda_check(launched ? cudaSuccess : cudaErrorLaunchFailure, "launch_for_each_index");
 }
 
