@@ -283,13 +283,14 @@ void free_in_use(bool waits) {
 
 // ---- Ranks ----------------------------------------------------------------------------------------------------------
 
-/// f(rank, communicator) on a thread and a device each.
-template <class F>
-void on_two_ranks(F f) {
+/// f(rank, communicator) on a thread and a device each, after before(rank) on each.
+template <class F, class Before>
+void on_two_ranks(F f, Before before) {
   ncclUniqueId id;
   ok(ncclGetUniqueId(&id));
   const auto body = [&](int rank) {
     ok(cudaSetDevice(rank));
+    before(rank);
     ncclComm_t comm = nullptr;
     ok(ncclCommInitRank(&comm, 2, id, rank));
     f(rank, comm);
@@ -299,6 +300,11 @@ void on_two_ranks(F f) {
   std::thread one(body, 1);
   zero.join();
   one.join();
+}
+
+template <class F>
+void on_two_ranks(F f) {
+  on_two_ranks(f, [](int) {});
 }
 
 void sum(ncclComm_t comm, const Array& a, const Stream& s) {
@@ -365,6 +371,22 @@ void root(bool waits) {
   });
 }
 
+/// Who makes a communicator knows what the others did before they made it.
+void meeting(bool waits) {
+  const Pinned host;
+  on_two_ranks(
+      [&](int rank, ncclComm_t) {
+        const Array a;
+        const Stream s;
+        if (rank == 0 && !waits) host.data[0] = 1;
+        if (rank == 1) ok(cudaMemcpyAsync(a.data, host.data, bytes, cudaMemcpyDefault, s));
+        s.sync();
+      },
+      [&](int rank) {
+        if (rank == 0 && waits) host.data[0] = 1;
+      });
+}
+
 struct Case {
   const char* name;
   void (*run)(bool waits);
@@ -389,6 +411,7 @@ constexpr Case cases[] = {
     {"before_collective", before_collective},
     {"receiver", receiver},
     {"root", root},
+    {"meeting", meeting},
 };
 
 }  // namespace

@@ -6,23 +6,17 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "support/draw.hpp"
 #include "support/grids.hpp"
+#include "support/sweep_share.hpp"
 
 using namespace partita;
 using namespace partita::test;
 
 namespace {
-
-/// The share of the sweep to run, from PARTITA_SWEEP_SHARE: 1 unless a slow build asks for less.
-double sweep_share() {
-  const char* text = std::getenv("PARTITA_SWEEP_SHARE");
-  return text == nullptr ? 1.0 : std::atof(text);
-}
 
 struct Coverage {
   index_t total = 0, four_ranks_uneven = 0, three_panels = 0, sliced_asked = 0;

@@ -14,6 +14,7 @@
 #include "partita/comm/cuda_thread/launch.hpp"
 #include "support/host_order.hpp"
 #include "support/mirrored_comm.hpp"
+#include "support/sweep_share.hpp"
 #include "unit/cuda_emulation/support.hpp"
 
 namespace partita {
@@ -33,6 +34,7 @@ LaunchOptions quick() {
 
 TEST_CASE("CudaThreadComm obeys the laws of a communicator") {
   for (const int ranks : {1, 2, 3, 4, 8}) {
+    if (ranks > 4 && test::sweep_share() < 1) continue;  // there are five below
     CAPTURE(ranks);
     const Fresh fresh(cuda_emulation::with(Progress::normal, 1));
     launch_on_device(ranks, quick(), [](CudaThreadComm& comm) {
@@ -243,6 +245,7 @@ TEST_CASE("Every call of CUDA, made to fail, is a typed error of all ranks and l
     calls = cuda_emulation::counters().cuda;
   }
   for (std::int64_t n = 1; n <= calls; ++n) {
+    if (!test::in_share(n - 1)) continue;
     CAPTURE(n);
     const Fresh fresh;
     cuda_emulation::fail_call({cuda_emulation::Library::cuda, n, cudaErrorLaunchFailure, "", -1, false});

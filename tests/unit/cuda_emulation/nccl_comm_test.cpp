@@ -16,6 +16,7 @@
 #include "partita/comm/nccl_launch.hpp"
 #include "partita/context.hpp"
 #include "support/mirrored_comm.hpp"
+#include "support/sweep_share.hpp"
 #include "unit/cuda_emulation/support.hpp"
 
 namespace partita {
@@ -28,6 +29,7 @@ using test::MirroredComm;
 TEST_CASE("NcclComm obeys the communicator laws, without a race") {
   for (const Progress progress : cuda_emulation::all_progress) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
+      if (ranks > 4 && test::sweep_share() < 1) continue;  // eight are in unit/cuda/nccl_test.cpp too
       CAPTURE(ranks);
       const Fresh fresh(cuda_emulation::with(progress));
       launch_devices(ranks, [](NcclComm& comm) {
@@ -248,6 +250,7 @@ TEST_CASE("Every wait between the two streams is needed: without it there is a r
   for (const int device : {0, 1}) {
     std::int64_t waits = 1;
     for (std::int64_t n = 1; n <= waits; ++n) {
+      if (!test::in_share(n - 1)) continue;
       cuda_emulation::reset();
       cuda_emulation::drop_wait(n, device);
       launch_devices(2, [](NcclComm comm) { alternate(std::move(comm)); });
