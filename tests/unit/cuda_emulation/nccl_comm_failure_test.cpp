@@ -15,6 +15,7 @@
 #include "partita/backend/cuda.hpp"
 #include "partita/comm/checked.hpp"
 #include "partita/comm/nccl_launch.hpp"
+#include "partita/tensor/create.hpp"
 #include "unit/cuda_emulation/support.hpp"
 
 namespace partita {
@@ -216,6 +217,18 @@ TEST_CASE("A rank that throws frees its peers, wherever they wait") {
       },
       [](NcclComm& comm) {
         for (;;) comm.drain();
+      },
+      [](NcclComm& comm) {  // page-locked memory grows, for which CUDA waits
+        const Zeros a(comm);
+        comm.all_reduce(a.view<float>(2, 2, 3), a.view<float>(2, 2, 3)).wait();
+        std::vector<std::int64_t> words(64 * 3);
+        comm.gather_words(std::span(words).first(64), words);
+      },
+      [](NcclComm& comm) {  // the host writes what is being summed
+        CudaBackend backend(comm.timeline());
+        const Zeros a(comm);
+        comm.all_reduce(a.view<float>(2, 2, 3), a.view<float>(2, 2, 3)).wait();
+        detail::fill(backend, a.view<float>(2, 2, 3), [](View<float> out) { out(0, 0) = out(0, 1) = 0; });
       },
   };
   for (const Progress progress : cuda_emulation::all_progress) {
