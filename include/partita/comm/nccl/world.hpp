@@ -257,8 +257,8 @@ class NcclWorld {
     sums_.leak();
   }
 
-  /// CUDA makes and frees such memory once the device has done all its work, and knows of no failed peer while it waits:
-  /// that wait comes before.
+  /// CUDA makes and frees such memory once the device has done all its work, and knows of no failed peer while it
+  /// waits: that wait comes before.
   [[nodiscard]] std::byte* grown(CudaHostMemory& memory, std::size_t bytes) {
     if (memory.bytes() < bytes) {
       timeline_->sync();
