@@ -28,12 +28,14 @@ cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   });
 }
 
+/// As documented, the device is idle after it.
 cublasStatus_t cublasDestroy(cublasHandle_t handle) {
-  return enter<cublasStatus_t>("cublasDestroy", Kind::release, [&](Machine& m, Lock&) {
+  return enter<cublasStatus_t>("cublasDestroy", Kind::release, [&](Machine& m, Lock& lock) {
     if (m.cublas_objects.erase(handle) == 0) {
       m.report(Finding::misuse, "cublasDestroy: no such handle, or one that was destroyed");
       return CUBLAS_STATUS_NOT_INITIALIZED;
     }
+    m.synchronise_device(lock, handle->device, false);
     delete handle;
     return CUBLAS_STATUS_SUCCESS;
   });

@@ -35,7 +35,7 @@ class CudaBackend {
   explicit CudaBackend(std::shared_ptr<CudaTimeline> timeline, CudaOptions options = {})
       : options_(options),
         timeline_(std::move(timeline)),
-        cublas_(detail::make_cublas()),
+        cublas_(timeline_),
         workspace_(options.workspace_bytes, timeline_->compute()) {
     detail::cublas_check(cublasSetStream(cublas_.get(), timeline_->compute()), "cublasSetStream");
     if (workspace_.bytes() > 0) {  // which a new stream takes away
@@ -180,7 +180,7 @@ class CudaBackend {
 
   CudaOptions options_;
   std::shared_ptr<CudaTimeline> timeline_;
-  detail::CublasOwner cublas_;
+  detail::TimelineCublas cublas_;
   CudaMemory workspace_;
   CudaMemory left_;
   CudaMemory right_;

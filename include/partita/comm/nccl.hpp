@@ -43,7 +43,9 @@ namespace partita {
 /// Failure. All waits of the host look for errors of NCCL, for failed peers (NcclOptions::listen) and at the deadline.
 /// What goes wrong beside wrong arguments (NcclError, CudaError, TimeoutError, a message given up) and abort() abort
 /// all communicators of the rank: every later call throws PeerFailed, with origin -1 where nobody told which rank it
-/// was. Peers that nobody tells learn of it by NCCL or by their deadline.
+/// was. Peers that nobody tells learn of it by NCCL or by their deadline. A rank that an exception leaves aborts what
+/// it has under way when its last communicator ends: memory of the user's own that an operation names is to outlive
+/// that, since cudaFree waits for the device.
 ///
 /// Destruction is collective as the split was, and waits for peers up to the deadline; not while an exception unwinds
 /// and not after a failure. Never throws.

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "partita/cuda/access.hpp"
 #include "partita/cuda/debts.hpp"
@@ -120,6 +122,16 @@ class CudaTimeline {
                        "cudaMemcpy2DAsync");
     sync();
   }
+  /// Ends a handle, for which CUDA waits until the device has done all its work, whoever has failed: at once where this
+  /// timeline has none, and else when the timeline ends.
+  void retire(detail::CublasOwner handle) noexcept {
+    const auto idle = [](cudaStream_t stream) { return cudaStreamQuery(stream) == cudaSuccess; };
+    if (handle.get() == nullptr || (idle(compute()) && idle(communication()))) return;
+    try {
+      retired_.push_back(std::move(handle));
+    } catch (...) {  // then at once
+    }
+  }
   /// One watch for all waits: the communicator's, which learns of failed peers.
   void watch_with(Watch watch) { watch_ = std::move(watch); }
 
@@ -191,6 +203,32 @@ class CudaTimeline {
   detail::CudaAccessLog moved_;      // that communication() did or comes after, by its points
   detail::CudaDebts debts_;
   Watch watch_;
+  std::vector<detail::CublasOwner> retired_;
 };
+
+namespace detail {
+
+/// A handle of the rank that has the timeline.
+class TimelineCublas {
+ public:
+  explicit TimelineCublas(std::shared_ptr<CudaTimeline> timeline)
+      : timeline_(std::move(timeline)), handle_(make_cublas()) {}
+  TimelineCublas(TimelineCublas&& other) noexcept = default;
+  TimelineCublas& operator=(TimelineCublas&& other) noexcept {
+    std::swap(timeline_, other.timeline_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~TimelineCublas() {
+    if (timeline_ != nullptr) timeline_->retire(std::move(handle_));
+  }
+  [[nodiscard]] cublasHandle_t get() const noexcept { return handle_.get(); }
+
+ private:
+  std::shared_ptr<CudaTimeline> timeline_;
+  CublasOwner handle_;
+};
+
+}  // namespace detail
 
 }  // namespace partita

@@ -72,6 +72,7 @@ void fill(BackendT& backend, View<T> out, Write write) {
     const auto values = std::make_unique<T[]>(static_cast<std::size_t>(out.size()));
     const View<T> host(values.get(), out.shape());
     write(host);
+    backend.sync();  // which notices failed peers, where the copy would wait for them
     backend.template copy<T>(host, out);
   }
 }

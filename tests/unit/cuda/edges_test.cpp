@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("Devices: products at the edges of their sizes and values", C
       for_pairs_1d([&](auto pair) { call_for_pair<decltype(pair)>(grid, body); });
     });
   }
-  for (const auto& extents : {std::pair{1, 1}, std::pair{1, 3}, std::pair{2, 2}, std::pair{4, 2}}) {
+  for (const std::pair<int, int>& extents : {std::pair{1, 1}, std::pair{1, 3}, std::pair{2, 2}, std::pair{4, 2}}) {
     on_fresh_ranks<Comm>(extents.first * extents.second, [&](auto& context) {
       const auto grid = make_grid<Grid2D<>>(context, extents.first, extents.second);
       for_pairs_2d([&](auto pair) { call_for_pair<decltype(pair)>(grid, body); });

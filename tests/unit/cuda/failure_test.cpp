@@ -20,6 +20,7 @@
 #include "support/checked_sums.hpp"
 #include "support/device_case.hpp"
 #include "support/device_memory.hpp"
+#include "support/failing_comm.hpp"
 #include "support/fills.hpp"
 
 namespace partita::test {
@@ -268,6 +269,56 @@ TEST_CASE_TEMPLATE("Devices: a rank that throws with its hands full frees its pe
     several_things(context);
     if (context.rank() == guilty) throw 42;
   });
+}
+
+TEST_CASE_TEMPLATE("Devices: a rank that throws while a peer that throws too leaves its sum alone", Comm,
+                   CudaThreadComm, NcclComm) {
+  if (!has_devices<Comm>(ranks)) return;
+  const DeviceMachine machine(devices_of<Comm>(ranks), false);
+  std::atomic<bool> begun{false};
+  const auto start = Clock::now();
+  const auto body = [&](auto& context) {
+    const Memory memory = context.template allocate<float>(64);
+    const View<float> x = row_view(reinterpret_cast<float*>(memory.get()), 64);
+    context.backend().clear(x);
+    context.comm().barrier();
+    if (context.rank() == 1) {
+      while (!begun && Clock::now() - start < std::chrono::milliseconds(300)) std::this_thread::yield();
+      throw std::runtime_error("boom");
+    }
+    context.comm().all_reduce(x, x).wait();
+    if (context.rank() == guilty) {
+      begun = true;
+      throw std::runtime_error("boom");
+    }
+    context.comm().barrier();
+  };
+  CHECK_THROWS_WITH(launch_contexts<Comm>(within(std::chrono::seconds(20)), body), "boom");
+  if (!on_device) CHECK(Clock::now() - start < std::chrono::seconds(sanitized ? 20 : 5));
+}
+
+TEST_CASE_TEMPLATE("Devices: a rank that finds no scratch memory inside a product frees its peers", Comm,
+                   CudaThreadComm, NcclComm) {
+  if (!has_devices<Comm>(ranks)) return;
+  const DeviceMachine machine(devices_of<Comm>(ranks), false);
+  std::atomic<int> freed{0};
+  const auto body = [&](Comm& comm) {
+    CudaBackend backend(comm.timeline(), small_backend());
+    Context<CudaBackend, FailingComm<Comm>> context(FailingComm<Comm>(std::move(comm)), std::move(backend));
+    const auto grid = make_grid<Summa2D<2>>(context);
+    const auto a = from_function<double, Summa2D<2>>(grid, {6, 6}, fill_a);
+    auto c = zeros<double, Summa2D<2>>(grid, {6, 6});
+    if (context.rank() == guilty) context.comm().allocations().left = 0;
+    try {
+      matmul_into(c, a, transposed(a));
+      context.comm().barrier();
+    } catch (const PeerFailed& failure) {
+      if (failure.origin == guilty) ++freed;
+      throw;
+    }
+  };
+  CHECK_THROWS_AS(launch_ranks<Comm>({}, body), CapacityError);
+  CHECK(freed == ranks - 1);
 }
 
 TEST_CASE_TEMPLATE("Devices: a rank that does not come to a product fails its peers, at the latest at the deadline",

@@ -15,6 +15,7 @@
 #include "partita/backend/cuda.hpp"
 #include "partita/comm/checked.hpp"
 #include "partita/comm/nccl_launch.hpp"
+#include "partita/tensor/create.hpp"
 #include "unit/cuda_emulation/support.hpp"
 
 namespace partita {
@@ -236,6 +237,45 @@ TEST_CASE("A rank that throws frees its peers, wherever they wait") {
       CHECK_THROWS_WITH_AS(launch_devices(3, soon(5000), body), "ShapeError: of rank 1", ShapeError);
       CHECK(freed == 2);
     }
+  }
+}
+
+TEST_CASE("A rank that throws frees peers that are where CUDA waits for a sum it has not entered") {
+  const std::vector<std::function<void(NcclComm&, View<float>)>> waits{
+      [](NcclComm& comm, View<float>) {  // page-locked memory grows
+        std::vector<std::int64_t> words(64 * 3);
+        comm.gather_words(std::span(words).first(64), words);
+      },
+      [](NcclComm& comm, View<float> x) {  // the host writes what is being summed
+        CudaBackend backend(comm.timeline());
+        detail::fill(backend, x, [](View<float> out) { out(0, 0) = out(0, 1) = out(1, 0) = out(1, 1) = 0; });
+      },
+  };
+  for (const auto& wait : waits) {
+    const Fresh fresh;
+    std::atomic<int> begun{0};
+    std::atomic<int> freed{0};
+    const auto body = [&](NcclComm& comm) {
+      const Zeros a(comm);
+      const View<float> x = a.view<float>(2, 2, 3);
+      comm.barrier();
+      if (comm.rank() == 1) {
+        for (int i = 0; begun < 2 && i < 1000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        throw ShapeError("ShapeError: of rank 1");
+      }
+      comm.all_reduce(x, x).wait();
+      ++begun;
+      try {
+        wait(comm, x);
+      } catch (const PeerFailed& error) {
+        CHECK(error.origin == 1);
+        ++freed;
+        throw;
+      }
+    };
+    CHECK_THROWS_WITH_AS(launch_devices(3, soon(5000), body), "ShapeError: of rank 1", ShapeError);
+    CHECK(freed == 2);
   }
 }
 

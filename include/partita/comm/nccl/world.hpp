@@ -148,10 +148,7 @@ class NcclWorld {
   /// Page-locked memory for who waits until the stream has done with it.
   [[nodiscard]] std::byte* host_words(std::size_t bytes) { return grown(words_, bytes); }
   /// The same, for operations that nobody waits for.
-  [[nodiscard]] std::byte* host_sums(std::size_t bytes) {
-    if (sums_.bytes() < bytes && sums_.bytes() > 0) sync();
-    return grown(sums_, bytes);
-  }
+  [[nodiscard]] std::byte* host_sums(std::size_t bytes) { return grown(sums_, bytes); }
   /// Sums on the stream.
   [[nodiscard]] cublasHandle_t cublas() {
     if (cublas_.get() == nullptr) {
@@ -260,10 +257,14 @@ class NcclWorld {
     sums_.leak();
   }
 
-  [[nodiscard]] static std::byte* grown(CudaHostMemory& memory, std::size_t bytes) {
+  /// CUDA makes and frees such memory once the device has done all its work, and knows of no failed peer while it
+  /// waits: that wait comes before.
+  [[nodiscard]] std::byte* grown(CudaHostMemory& memory, std::size_t bytes) {
     if (memory.bytes() < bytes) {
+      timeline_->sync();
+      const std::size_t wanted = std::max(bytes, 2 * memory.bytes());
       memory = CudaHostMemory();
-      memory = CudaHostMemory(std::max(bytes, 2 * memory.bytes()));
+      memory = CudaHostMemory(wanted);
     }
     return static_cast<std::byte*>(memory.data());
   }
