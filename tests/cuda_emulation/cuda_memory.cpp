@@ -59,9 +59,9 @@ cudaError_t allocate_ordered(Machine& m, void** data, std::size_t bytes, int dev
   const auto block = m.memory.find(*data);
   op.accesses.push_back(whole(block, true));
   op.work = [block](Lock& held) {  // again: now is when the memory begins
-    char* shown = machine().memory.bytes_of(reinterpret_cast<char*>(block->base));
+    char* first = machine().memory.bytes_of(reinterpret_cast<char*>(block->base));
     const std::size_t seen = std::min(block->bytes, Memory::most_shown);
-    if (!block->released) unlocked(held, [&] { std::memset(shown, Memory::poison, seen); });
+    if (!block->released) unlocked(held, [&] { std::memset(first, Memory::poison, seen); });
   };
   m.enqueue(std::move(op));
   return cudaSuccess;
