@@ -146,7 +146,6 @@ class CudaBackend {
     }
   }
 
-  /// Waits for all work of the rank, communication too.
   /// The body for all i in [0, count) (backend/body.hpp), on views of device memory. A program links only where a unit
   /// of kernels names the body; those of the layers are compiled into partita::cuda_kernels.
   template <class Body>
@@ -156,6 +155,7 @@ class CudaBackend {
     detail::launch_for_each_index(timeline_->compute(), count, body);
   }
 
+  /// Waits for all work of the rank, communication too.
   void sync() { timeline_->sync(); }
 
  private:

@@ -55,7 +55,7 @@ namespace detail {
   if (!before(a.data, b.end()) || !before(b.data, a.end())) return false;
   // Columns of one matrix: positions modulo the pitch, relative to a's first byte. A single row has any pitch.
   const std::size_t common = a.rows == 1 ? b.pitch : a.pitch;
-  if (common != b.pitch && b.rows != 1) return true;
+  if ((common != b.pitch && b.rows != 1) || a.width >= common || b.width >= common) return true;
   const auto pitch = static_cast<std::ptrdiff_t>(common);
   const std::ptrdiff_t shift = (b.data - a.data) % pitch;
   const auto start = static_cast<std::size_t>(shift < 0 ? shift + pitch : shift);

@@ -21,7 +21,8 @@ AcrossGeometry across_geometry(const C& c, const A& a, const B& b) {
           .b = placement_of<typename B::partition>(b.grid.ranks(), b.units),
           .c = placement_of<typename C::partition>(c.grid().ranks(), c.units()),
           .widened = is_storage_only_v<T>,
-          .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<T>))};
+          .scratch_bytes = static_cast<index_t>(sizeof(accumulate_t<T>)),
+          .prefers_cut_sums = prefers_cut_sums<typename A::context_type::comm_type>};
 }
 
 template <class A, class B, class C>

@@ -63,8 +63,12 @@ constexpr std::uint64_t hash_across(const AcrossGeometry& g, Route route, const 
     for (const int extent : at->extents) h = mix(h, static_cast<std::uint64_t>(extent));
     h = mix(mix(h, static_cast<std::uint64_t>(at->units.rows)), static_cast<std::uint64_t>(at->units.cols));
   }
-  h = mix(h, static_cast<std::uint64_t>(options.panel_width.value_or(0)));
-  return mix(h, static_cast<std::uint64_t>(options.lookahead.value_or(0)));
+  for (const index_t option :
+       {options.panel_width.value_or(0), index_t{options.lookahead.value_or(0)},
+        options.panels ? 1 + static_cast<index_t>(*options.panels) : 0, options.sum_width.value_or(0)}) {
+    h = mix(h, static_cast<std::uint64_t>(option));
+  }
+  return h;
 }
 
 /// The panels' route.

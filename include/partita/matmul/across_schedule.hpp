@@ -26,6 +26,7 @@ struct AcrossGeometry {
   /// See ProductGeometry.
   bool widened = false;
   index_t scratch_bytes = 8;
+  bool prefers_cut_sums = false;
 
   [[nodiscard]] constexpr int ranks() const noexcept { return group_size(c.axes, c.extents); }
 };
@@ -119,6 +120,7 @@ struct SplitK {
     ProductGeometry geometry{g.m, g.n, g.k, a.units, b.units, g.c.extents, g.c.coordinates(rank)};
     geometry.widened = g.widened;
     geometry.scratch_bytes = g.scratch_bytes;
+    geometry.prefers_cut_sums = g.prefers_cut_sums;
     return geometry;
   }
   [[nodiscard]] constexpr Exchange exchange_a(const AcrossGeometry& g, int rank) const {

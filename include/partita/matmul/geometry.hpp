@@ -27,7 +27,8 @@ struct MatmulOptions {
   std::optional<PanelMove> panels{};
   /// Where a local product's result waits for a sum over ranks: the most rows of it in one collective (columns, where
   /// rows are scattered), at least 1. A sum begins as soon as its part of the result is there, and moves while the next
-  /// part is multiplied. Left open: all at once; where the communicator prefers it a quarter, but not less than 512.
+  /// part is multiplied. Left open: all at once; where the communicator prefers it four parts, or fewer of at least
+  /// 512.
   std::optional<index_t> sum_width{};
   /// The most bytes of scratch memory a rank may use; panels are narrowed to fit.
   index_t workspace_bytes = std::numeric_limits<index_t>::max();

@@ -13,7 +13,7 @@ namespace partita {
 /// A local product whose result waits for one sum may be cut: one dimension of C is swept in panels, and the sum of
 /// each begins when it has been multiplied, so that it moves while the next is. Rows are cut for an all_reduce and for
 /// a reduce_scatter of columns; for a reduce_scatter of rows, of which every panel shall hold a part of every rank,
-/// columns. The same elements move; the width is MatmulOptions::sum_width.
+/// columns. All ranks together move the same elements. The width is MatmulOptions::sum_width.
 class ProductSums {
  public:
   constexpr ProductSums(const ProductFrame& frame, const MatmulOptions& options)
@@ -23,16 +23,19 @@ class ProductSums {
     const Finish& finish = frame.product().finish;
     const index_t extent = (over_rows_ ? whole_.rows : whole_.cols).size();
     width_ = extent;
-    const int sums = finish.scatter_rows.size() + finish.scatter_cols.size() + (finish.all_reduce.empty() ? 0 : 1);
-    if (frame.plan().algorithm != Algorithm::local || sums != 1 || whole_.size() == 0) return;
+    const AxisList scattered = finish.scatter_rows + finish.scatter_cols;
+    const int sums = scattered.size() + (finish.all_reduce.empty() ? 0 : 1);
+    const bool alone = group_size(scattered + finish.all_reduce, frame.geometry().extents) == 1;
+    if (frame.plan().algorithm != Algorithm::local || sums != 1 || alone || whole_.size() == 0) return;
     if (asked_ > 0) {
       width_ = std::min(extent, asked_);
     } else if (frame.geometry().prefers_cut_sums) {
-      width_ = std::min(extent, std::max(narrowest, (extent + 3) / 4));
+      const index_t parts = std::clamp<index_t>(extent / narrowest, 1, most_parts);
+      width_ = (extent + parts - 1) / parts;
     }
   }
 
-  /// The width that the options ask for; 0 where they leave it open. The same on all ranks, as the others are not.
+  /// The width that the options ask for; 0 where they leave it open. Unlike the panels, the same on all ranks.
   [[nodiscard]] constexpr index_t asked() const noexcept { return asked_; }
   /// Panels of the result: 1 where it is summed as a whole.
   [[nodiscard]] constexpr index_t panels() const noexcept {
@@ -78,8 +81,10 @@ class ProductSums {
   }
 
  private:
-  /// Where the width is left open: below it the local product and the collective lose more than the overlap gains.
+  // Where the width is left open. Narrower parts lose more in product and collective than the overlap gains; after a
+  // few, so little is left to hide that more do not pay.
   static constexpr index_t narrowest = 512;
+  static constexpr index_t most_parts = 4;
 
   Block whole_;
   bool over_rows_ = true;

@@ -10,7 +10,7 @@
 
 namespace partita {
 
-/// Errors: ArgumentError for a width or lookahead below 1.
+/// Errors: ArgumentError for a width, a lookahead or a sum width below 1.
 constexpr void check_options(const MatmulOptions& options) {
   if (options.panel_width.value_or(1) >= 1 && options.lookahead.value_or(1) >= 1 &&
       options.sum_width.value_or(1) >= 1) {
@@ -29,7 +29,7 @@ constexpr void check_options(const MatmulOptions& options) {
 
 /// The options with the panel width reduced until no rank needs more than `workspace_bytes` of scratch memory. The
 /// first rank along every axis holds the largest blocks, so all ranks find the same width without traffic.
-/// Errors: ArgumentError for a width or lookahead below 1; CapacityError where panels of one element still need more.
+/// Errors: those of check_options(); CapacityError where panels of one element still need more.
 [[nodiscard]] constexpr MatmulOptions fit_workspace(const ProductPlan& product, ProductGeometry geometry,
                                                     MatmulOptions options) {
   check_options(options);

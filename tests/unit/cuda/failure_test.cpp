@@ -62,7 +62,7 @@ void launch_contexts(LaunchOptions options, Body body) {
 template <class Ctx>
 void several_things(Ctx& context) {
   using Pending = Partition<TpGrid<>, RowsOver<>, ColsOver<>, PartialOver<Tp>>;
-  const MatmulOptions narrow{.panel_width = 2};
+  const MatmulOptions narrow{.panel_width = 2, .sum_width = 2};
   const auto plane = make_grid<Summa2D<2>>(context);
   const auto line = make_grid<RowShard<>>(context, ranks);
   const auto a = from_function<double, Summa2D<2>>(plane, {9, 8}, fill_a);
@@ -79,7 +79,7 @@ void several_things(Ctx& context) {
   const auto again = from_block_cyclic<ColumnShard<>>(line, array, local.data(), mine.rows > 0 ? mine.rows : 1);
   UserMemory<double, Ctx> memory(context, 7 * 7, -1);
   auto own = wrap<Replicated<>>(line, {7, 7}, memory.data(), 7);
-  matmul_into(own, transposed(rows), rows);
+  matmul_into(own, transposed(rows), rows, 1, 0, narrow);
   auto sum = begin_sum<Replicated<>>(matmul<Pending>(transposed(rows), rows));
   const auto joined = gather(from_blocks<RowShard<>>(line, rows.local()));
   const auto moved = gather(again);

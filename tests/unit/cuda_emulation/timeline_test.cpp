@@ -131,8 +131,10 @@ TEST_CASE("Work of which nothing is known waits for everything, and everything f
   timeline.before_compute({cuda_everything()});
   CHECK(waits() == before + 1);
   before = waits();
-  memory.move(memory.left());
+  memory.move(memory.right());
   CHECK(waits() == before + 1);
+  timeline.before_compute({cuda_everything()});
+  CHECK(waits() == before + 2);
 }
 
 TEST_CASE("Memory goes back once communication is done with it, and a missing wait would be a race") {
@@ -191,6 +193,10 @@ TEST_CASE("accesses conflict where they share a byte, exactly if both are parts 
         parts.push_back({memory + first, rows == 1 ? width : pitch, width, rows, true});
       }
     }
+  }
+  for (const CudaAccess& part : parts) {
+    CHECK(detail::conflict(part, cuda_everything()));
+    CHECK(detail::conflict(cuda_everything(), part));
   }
   std::int64_t apart = 0;
   std::int64_t wrong = 0;

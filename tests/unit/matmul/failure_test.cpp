@@ -73,22 +73,27 @@ int live_threads() {
   return -1;
 }
 
-/// The products of one round: they sweep k, m and n in panels of 2. No CHECK may hold a call here: it would keep what
-/// the call throws.
+/// The products of one round: they sweep k, m and n in panels of 2, and sum in parts. No CHECK may hold a call here: it
+/// would keep what the call throws.
 void several_products(ThreadContext& context) {
   const auto grid = make_grid<Summa2D<2>>(context);
   const auto a = from_function<double, Summa2D<2>>(grid, {9, 8}, fill_a);
   const auto b = from_function<double, Summa2D<2>>(grid, {8, 7}, fill_b);
-  const MatmulOptions narrow{.panel_width = 2};
+  const MatmulOptions narrow{.panel_width = 2, .sum_width = 2};
   const auto c = matmul(a, b, narrow);
   const auto d = gather(matmul(transposed(a), c, narrow));
   const auto e = gather(matmul(a, transposed(a), narrow));
+  const auto line = make_grid<RowShard<>>(context, 4);
+  const auto rows = from_function<double, RowShard<>>(line, {9, 7}, fill_b);
+  const auto square = gather(matmul(transposed(rows), rows, narrow));
   const auto whole = gather(c);
   context.comm().barrier();
   CHECK(same_bits(whole, serial_product<double>(9, 7, 8, fill_a, fill_b)));
   const auto a_transposed = [](index_t i, index_t j) { return fill_a(j, i); };
   CHECK(same_bits(d, serial_product<double>(8, 7, 9, a_transposed, whole)));
   CHECK(same_bits(e, serial_product<double>(9, 9, 8, fill_a, a_transposed)));
+  const auto b_transposed = [](index_t i, index_t j) { return fill_b(j, i); };
+  CHECK(same_bits(square, serial_product<double>(7, 7, 9, b_transposed, fill_b)));
 }
 
 TEST_CASE("F05: a rank that throws inside a product frees its peers, and the next launch works") {

@@ -76,6 +76,15 @@ TEST_CASE("linear: values, gradients and counts under every strategy and shape")
   });
 }
 
+TEST_CASE("linear: with tokens enough that sums may be taken in parts") {
+  for_strategies([](const auto& grid, auto strategy) {
+    using S = decltype(strategy);
+    CAPTURE(strategy_text(grid, strategy));
+    check_linear<double, typename S::Stream, typename S::Enter, typename S::Inner>(grid, {2050, 2}, 3, 1e-13, 1e-13);
+    check_linear<double, typename S::Inner, typename S::Leave, typename S::Stream>(grid, {2050, 2}, 3, 1e-13, 1e-13);
+  });
+}
+
 /// A bias that is added in the pass of the product, where the backend has one and the product is local; 16-bit blocks
 /// whose rows do not begin at 16 bytes are not for it. All sums are exact in 8 bits.
 template <class T>

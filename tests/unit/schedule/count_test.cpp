@@ -147,9 +147,19 @@ TEST_CASE("sums in parts: each follows its panel of the result, and together the
     CHECK(count(plan, geometry(m, n, k, p, {1})).elements == c.elements);
     CHECK(count_of(schedule).flops == 2 * m * n * k / 4);
   }
+  // Uneven parts: one rank moves more than by one sum and another less, all together the same.
+  const auto plan = plan_product(pair.a, pair.b);
+  index_t whole = 0;
+  index_t in_parts = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    whole += count(plan, geometry(3, 2, k, p, {rank})).elements;
+    in_parts += count(plan, geometry(3, 2, k, p, {rank}), {.sum_width = 1}).elements;
+  }
+  CHECK(whole == 2 * 3 * 3 * 2);
+  CHECK(in_parts == whole);
 }
 
-TEST_CASE("the width of sums left open: a quarter and at least 512 where the communicator prefers parts, else all") {
+TEST_CASE("the width of sums left open: four parts of at least 512 where the communicator prefers parts, else all") {
   constexpr AxisValues p{2};
   const auto messages = [&](const ProductPlan& plan, index_t m, bool prefers, const MatmulOptions& options) {
     ProductGeometry g = geometry(m, 64, 64, p, {0});
@@ -160,8 +170,11 @@ TEST_CASE("the width of sums left open: a quarter and at least 512 where the com
   const index_t one = messages(plan, 4096, false, {});
   CHECK(messages(plan, 4096, true, {}) == 4 * one);
   CHECK(messages(plan, 1024, true, {}) == 2 * one);
-  CHECK(messages(plan, 512, true, {}) == one);
+  CHECK(messages(plan, 1500, true, {}) == 2 * one);
+  CHECK(messages(plan, 1023, true, {}) == one);
   CHECK(messages(plan, 4096, true, {.sum_width = 4096}) == one);
+  CHECK(count(plan, geometry(4096, 64, 64, {1}, {0}), {.sum_width = 8}) ==
+        count(plan, geometry(4096, 64, 64, {1}, {0})));  // a group of one
   CHECK(messages(plan, 4096, false, {.sum_width = 1000}) == 5 * one);
   // Where panels come in before, or several sums follow each other, the result is summed as a whole.
   const auto deep = plan_product(SplitKLeft<>::layout, SplitKRight<>::layout);

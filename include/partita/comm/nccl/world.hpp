@@ -268,6 +268,7 @@ class NcclWorld {
     }
     return static_cast<std::byte*>(memory.data());
   }
+
   int rank_;
   NcclOptions options_;
   std::shared_ptr<CudaTimeline> timeline_;
