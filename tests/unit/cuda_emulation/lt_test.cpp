@@ -190,7 +190,7 @@ TEST_CASE("There is no other auxiliary matrix than GELU's") {
 }
 
 TEST_CASE("An algorithm is held to the alignment of the auxiliary matrix; what is written there is ordered") {
-  const Fresh fresh;
+  const Fresh fresh(racing());
   KeepingCall<__half> call(CUDA_R_16F);
   cublasLtMatmulHeuristicResult_t result{};
   REQUIRE(call.heuristic(result) == 1);
