@@ -245,31 +245,21 @@ void result(bool waits) {
 
 // ---- Memory ---------------------------------------------------------------------------------------------------------
 
-void pool_begin(bool waits) {
+/// Memory of s that t writes: once it begins, and before it ends.
+void pool(bool begins, bool ends) {
   const Stream s;
   const Stream t;
   const Event e;
   const Event f;
   void* p = nullptr;
   ok(cudaMallocAsync(&p, bytes, s));
-  e.between(s, t, waits);
+  e.between(s, t, begins);
   ok(cudaMemsetAsync(p, 0, bytes, t));
-  f.between(t, s, true);
+  f.between(t, s, ends);
   ok(cudaFreeAsync(p, s));
 }
-
-void pool_end(bool waits) {
-  const Stream s;
-  const Stream t;
-  const Event e;
-  const Event f;
-  void* p = nullptr;
-  ok(cudaMallocAsync(&p, bytes, s));
-  e.between(s, t, true);
-  ok(cudaMemsetAsync(p, 0, bytes, t));
-  f.between(t, s, waits);
-  ok(cudaFreeAsync(p, s));
-}
+void pool_begin(bool waits) { pool(waits, true); }
+void pool_end(bool waits) { pool(true, waits); }
 
 /// cudaFree waits for the device here, and a program may not rely on it.
 void free_in_use(bool waits) {

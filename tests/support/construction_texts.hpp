@@ -5,12 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <exception>
 #include <limits>
 #include <string>
 
 #include "support/failing_comm.hpp"
 #include "support/fills.hpp"
+#include "support/thrown.hpp"
 #include "support/user_memory.hpp"
 
 namespace partita::test {
@@ -19,14 +19,7 @@ namespace partita::test {
 template <class E, class Ctx, class F>
 void all_refuse(Ctx& context, const std::string& text, F f) {
   const auto start = std::chrono::steady_clock::now();
-  std::string found = "nothing was thrown";
-  try {
-    f();
-  } catch (const E& error) {
-    found = error.what();
-  } catch (const std::exception& error) {
-    found = std::string("another type: ") + error.what();
-  }
+  const std::string found = text_thrown<E>(f);
   INFO(found);
   CHECK(found.find(text) != std::string::npos);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));

@@ -6,27 +6,20 @@
 #include <doctest/doctest.h>
 
 #include <complex>
-#include <exception>
 #include <string>
 #include <type_traits>
 
 #include "partita/tensor/pending.hpp"
 #include "support/fills.hpp"
 #include "support/test_ranks.hpp"
+#include "support/thrown.hpp"
 
 namespace partita::test {
 
 /// Text of the error E that f throws on this rank; the communicator must be usable afterwards.
 template <class E, class Ctx, class F>
 std::string error_of(Ctx& context, F f) {
-  std::string text = "nothing was thrown";
-  try {
-    f();
-  } catch (const E& error) {
-    text = error.what();
-  } catch (const std::exception& error) {
-    text = std::string("another type: ") + error.what();
-  }
+  std::string text = text_thrown<E>(f);
   if constexpr (host_memory_v<typename Ctx::backend_type>) {
     int sum = 1;
     context.comm().all_reduce(row_view(&sum, 1), row_view(&sum, 1)).wait();
