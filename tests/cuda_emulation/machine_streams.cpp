@@ -125,6 +125,7 @@ void Machine::give_up() {
   std::fprintf(stderr, "cuda emulation: %s", text.c_str());
   report(Finding::hang, text);
   broken = true;
+  options.shown = false;  // what waits for an operation goes on before its end: nothing is ordered any more
   changed();
 }
 
