@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cells of collectives: their baseline copies as many bytes on all cores.
+// The cells of collectives: their baseline copies on all cores.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -13,10 +14,13 @@
 
 namespace bench {
 
-/// Each core copies `bytes` from one buffer of its own to another, again and again.
+/// Each core copies from one buffer of its own to another, again and again. All together are as large as what the ranks
+/// of a collective read and write, so that they lie in the same cache or in none. (With fewer bytes one copy of 1 MiB
+/// just fits a cache, and is fast or slow by the luck of its pages.)
 class CopyBaseline final : public Baseline {
  public:
-  CopyBaseline(index_t bytes, bool first) : bytes_(static_cast<std::size_t>(bytes)) {
+  CopyBaseline(index_t bytes, bool first)
+      : bytes_(static_cast<std::size_t>(std::max(bytes, collective_ranks * bytes / core_count()))) {
     if (!first) return;
     for (int i = 0; i < 2 * core_count(); ++i) buffers_.emplace_back(bytes_, static_cast<unsigned char>(i));
   }

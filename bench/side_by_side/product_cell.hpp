@@ -54,8 +54,9 @@ struct Qualified {
 inline constexpr double long_run = 0.2;  // seconds; repeated less
 
 inline double quick_time(Contest& contest, Work& work) {
-  double seconds = contest.time(work, contest.repeat());
-  for (int i = 0; i < 2 && seconds < long_run; ++i) seconds = std::min(seconds, contest.time(work, contest.repeat()));
+  double seconds = contest.time(work, contest.trial_repeat());
+  for (int i = 0; i < 2 && seconds < long_run; ++i)
+    seconds = std::min(seconds, contest.time(work, contest.trial_repeat()));
   return seconds;
 }
 
@@ -76,7 +77,7 @@ inline const Candidate* best_of(Contest& contest, std::vector<Qualified> qualifi
   }
   for (int heat = 0; heat < heats; ++heat) {
     for (std::size_t i = 0; i < works.size(); ++i) {
-      qualified[i].seconds = std::min(qualified[i].seconds, contest.time(*works[i], contest.repeat()));
+      qualified[i].seconds = std::min(qualified[i].seconds, contest.time(*works[i], contest.trial_repeat()));
     }
   }
   return std::min_element(qualified.begin(), qualified.end(), faster)->candidate;
