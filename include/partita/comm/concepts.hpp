@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <variant>
 
 #include "partita/base/scalar.hpp"
 #include "partita/base/view.hpp"
@@ -148,23 +148,16 @@ inline constexpr bool prefers_cut_sums = requires { requires C::prefers_cut_sums
 template <class C>
 inline constexpr bool messages_in_order = requires { requires C::messages_in_order; };
 
-/// Where every rank has a core of its own.
-struct NoTurn {
-  void take() const noexcept {}
-};
-
-/// A communicator whose ranks share cores may have compute_turn(). After take() no other rank computes on the core of
-/// this one, until what compute_turn() returned dies or this rank waits for another: then it takes it again.
+/// A communicator whose ranks share cores may have compute_turn(): while what it returns lives, no other rank computes
+/// on the core of this one. Its holder must wait for no rank. Others give nothing to hold.
 template <class C>
 [[nodiscard]] auto compute_turn([[maybe_unused]] C& comm) {
   if constexpr (requires { comm.compute_turn(); }) {
     return comm.compute_turn();
   } else {
-    return NoTurn{};
+    return std::monostate{};
   }
 }
-template <class C>
-using compute_turn_t = decltype(compute_turn(std::declval<C&>()));
 
 namespace detail {
 

@@ -218,7 +218,7 @@ class ThreadComm {
   }
 
   /// See compute_turn() in comm/concepts.hpp.
-  [[nodiscard]] detail::ThreadTurn compute_turn() noexcept { return detail::ThreadTurn(*end_); }
+  [[nodiscard]] std::unique_lock<std::mutex> compute_turn() { return end_->world->turn(end_->world_rank); }
 
   void abort(const std::string& reason) { end_->world->fail(end_->world_rank, reason); }
 

@@ -145,14 +145,13 @@ class AcrossExecutor {
   void multiply(const Step& step) {
     const MatrixOperand<T> a = arrived(Operand::a, step);
     const MatrixOperand<T> b = arrived(Operand::b, step);
-    turn_.take();
+    [[maybe_unused]] const auto turn = compute_turn(context_.comm());
     if (step.block.size() > 0) context_.backend().template gemm<T>(call_.alpha, a, b, total_);
   }
 
   const AcrossCall<T, Out, Ctx>& call_;
   const AcrossSchedule& schedule_;
   Ctx& context_;
-  compute_turn_t<typename Ctx::comm_type> turn_{compute_turn(context_.comm())};
   View<Acc> total_;
   Pooled<View<T>> memory_ = context_.template pooled<View<T>>();
   ProductList<Incoming> ring_ = ProductList<Incoming>(memory_);

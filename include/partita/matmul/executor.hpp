@@ -177,7 +177,7 @@ class Executor {
     const MatrixOperand<T> a = arrived(Operand::a, step, {step.block.rows, step.k});
     const MatrixOperand<T> b = arrived(Operand::b, step, {step.k, step.block.cols});
     const View<Acc> target = product_target(step);
-    turn_.take();  // and kept while panels are there
+    [[maybe_unused]] const auto turn = compute_turn(context_.comm());
     clear_target(step);
     context_.backend().template gemm<T>(call_.alpha, a, b, target);
     if (!step.last) return;
@@ -263,7 +263,6 @@ class Executor {
   const ProductCall<T, Out, Ctx>& call_;
   const ProductSchedule& schedule_;
   Ctx& context_;
-  compute_turn_t<Comm> turn_{compute_turn(context_.comm())};
   Total total_;
   Pooled<Block> memory_ = context_.template pooled<Block>();
   std::array<ProductList<Incoming>, 2> incoming_{ProductList<Incoming>(memory_), ProductList<Incoming>(memory_)};

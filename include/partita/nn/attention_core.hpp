@@ -70,8 +70,8 @@ class AttentionCore {
 
   template <class Body>
   void for_each_head(const Body& body) {
-    auto turn = compute_turn(context_.comm());  // kept, since no rank waits for another in here
-    turn.take();
+    // No rank waits for another in here.
+    [[maybe_unused]] const auto turn = compute_turn(context_.comm());
     const index_t heads = qkv_.cols / (3 * shape_.head_width);
     for (index_t row = 0; row < qkv_.rows; row += shape_.sequence) {
       const index_t length = lengths_.empty() ? shape_.sequence : lengths_[sequence_at(row)];

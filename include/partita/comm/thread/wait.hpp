@@ -55,7 +55,6 @@ inline void give_up_panels(World& world, RankState& me) noexcept {
 /// the caller's scopes are being left, so the panels that it reads are given up, and those that it has lent are
 /// waited for (until the deadline).
 inline void leave(World& world, RankState& me, bool unwinding) noexcept {
-  World::give_up_turn(me);
   if (unwinding) give_up_panels(world, me);
   for (RankState& peer : world.ranks()) {
     while (&peer != &me && peer.touching.load()) std::this_thread::yield();
@@ -97,7 +96,6 @@ template <class Ready, class BlockedBy>
 [[nodiscard]] bool wait_until_ready(World& world, RankState& me, const char* name, Parked reason, Ready ready,
                                     BlockedBy blocked_by, std::chrono::milliseconds limit) {
   if (ready()) return true;
-  World::give_up_turn(me);
   auto deadline = World::Clock::time_point::max();
   for (;;) {
     const auto look = [&] {
@@ -190,21 +188,6 @@ inline void abandon(Endpoint& end, Task& task, std::uint64_t ticket) noexcept {
   end.world->fail(end.world_rank, "it abandoned an operation that it had begun, ", current ? task.name : "a message");
   leave(*end.world, *end.me, std::uncaught_exceptions() > 0);
 }
-
-/// A rank's right to compute on its core, for as long as it has something to compute and waits for nobody.
-class [[nodiscard]] ThreadTurn {
- public:
-  explicit ThreadTurn(Endpoint& end) noexcept : end_(end) {}
-  ThreadTurn(const ThreadTurn&) = delete;
-  ThreadTurn& operator=(const ThreadTurn&) = delete;
-  ~ThreadTurn() { World::give_up_turn(*end_.me); }
-
-  void take() { end_.world->take_turn(end_.world_rank); }
-  [[nodiscard]] bool held() const noexcept { return end_.me->turn != nullptr; }
-
- private:
-  Endpoint& end_;
-};
 
 /// Throws PeerFailed if the world has failed.
 inline void check_alive(Endpoint& end) {

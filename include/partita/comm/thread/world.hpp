@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "partita/base/error.hpp"
@@ -51,7 +50,6 @@ struct alignas(cache_line) RankState {
   std::vector<Task*> begun;      // operations to advance whenever this rank waits
   std::vector<Operation*> held;  // panels of others that this rank is reading
   std::vector<Loan> lent;
-  std::mutex* turn = nullptr;         // held by this rank, see World::take_turn
   BlockHeader* quarantine = nullptr;  // under World's mutex
 };
 
@@ -88,18 +86,11 @@ class World {
   /// More ranks than cores: waiting ranks must give way.
   [[nodiscard]] bool crowded() const noexcept { return crowded_; }
 
-  /// Where ranks share a core: rank r takes the right to compute on it, if it has not got it. One of them holds it at a
-  /// time, so that the system does not switch between two products and empty their caches; before it waits for another
-  /// rank, it gives it up.
-  void take_turn(int r) {
-    RankState& me = rank(r);
-    if (turns_.empty() || me.turn != nullptr) return;
-    std::mutex& turn = turns_[static_cast<std::size_t>(r) % turns_.size()].mutex;
-    turn.lock();
-    me.turn = &turn;
-  }
-  static void give_up_turn(RankState& me) noexcept {
-    if (me.turn != nullptr) std::exchange(me.turn, nullptr)->unlock();
+  /// Where ranks share a core: the right to compute on rank r's, held by one of them at a time, so that the system does
+  /// not switch between two products and empty their caches. Whoever holds it must wait for nobody.
+  [[nodiscard]] std::unique_lock<std::mutex> turn(int r) {
+    if (turns_.empty()) return {};
+    return std::unique_lock(turns_[static_cast<std::size_t>(r) % turns_.size()].mutex);
   }
 
   [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
