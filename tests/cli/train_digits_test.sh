@@ -80,7 +80,7 @@ POLICIES
     ;;
   mpi)
     "$program" --quiet --type double --steps 30 --batch 10 --csv serial.csv || fail "serial"
-    start() { timeout -k 5 100 "${arguments[@]}" --quiet -n "$1" "$program" --comm mpi --quiet "${@:2}" >out.txt 2>err.txt; }
+    start() { timeout -k 5 300 "${arguments[@]}" --quiet -n "$1" "$program" --comm mpi --quiet "${@:2}" >out.txt 2>err.txt; }
     while read -r ranks policy; do
       start "$ranks" --policy "$policy" --type double --steps 30 --batch 10 --csv mpi.csv || fail "$policy: $(cat err.txt)"
       same_losses serial.csv mpi.csv 30 || fail "the losses of $policy on $ranks processes are not the serial ones"
@@ -95,7 +95,7 @@ POLICIES
     grep -q '8 ranks are asked for, and MPI has 4 processes' err.txt || fail "a grid that does not fit: $(cat err.txt)"
     start 2 --policy sequence --type bf16
     grep -q 'bf16 is for ranks that are threads' err.txt || fail "bf16 among processes: $(cat err.txt)"
-    timeout 60 "${arguments[@]}" --quiet -n 2 "$program" --steps 1 >out.txt 2>err.txt
+    timeout 180 "${arguments[@]}" --quiet -n 2 "$program" --steps 1 >out.txt 2>err.txt
     grep -q 'give --comm mpi, or start it without mpirun' err.txt || fail "threads under mpirun: $(cat err.txt)"
     ;;
   devices)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine's streams: made, found, ended, and given up when nothing moves.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <thread>
 
@@ -129,21 +131,26 @@ void Machine::give_up() {
   changed();
 }
 
-/// Stuck means: the host waits or polls, and nothing begins or ends. A host that computes for long is not stuck.
+/// Stuck means: the host waits or polls, and nothing begins or ends. A host that computes for long is not stuck, and
+/// neither is a process that gets no core: a tick counts for at most twice what it should take.
 void Machine::watch() {
+  constexpr std::chrono::milliseconds tick(20);
   std::uint64_t seen_progress = 0;
   std::uint64_t seen_polls = 0;
-  auto since = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration stuck{0};
+  auto before = std::chrono::steady_clock::now();
   while (true) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(tick);
     const Lock lock(mutex);
     const auto now = std::chrono::steady_clock::now();
+    stuck += std::min<std::chrono::steady_clock::duration>(now - before, 2 * tick);
+    before = now;
     bool host_waits = polls != seen_polls;
     for (const Waiter* w : waiters_) host_waits = host_waits || w->who == Who::host;
-    if (progress != seen_progress || !host_waits || broken) since = now;
+    if (progress != seen_progress || !host_waits || broken) stuck = {};
     seen_progress = progress;
     seen_polls = polls;
-    if (now - since > options.watchdog) give_up();
+    if (stuck > options.watchdog) give_up();
   }
 }
 

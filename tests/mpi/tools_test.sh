@@ -23,7 +23,7 @@ start() {
   local status=$1 ranks=$2 found
   shift 2
   checks=$((checks + 1))
-  timeout -k 5 60 "${mpirun[@]}" --quiet -n "$ranks" "$@" > stdout.txt 2> stderr.txt
+  timeout -k 5 180 "${mpirun[@]}" --quiet -n "$ranks" "$@" > stdout.txt 2> stderr.txt
   found=$?
   [ "$found" -eq "$status" ] || fail "$* on $ranks ends with $found, not $status: $(cat stderr.txt)"
 }

@@ -29,8 +29,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int ranks = 4;
 constexpr int guilty = 2;
-/// Longer than anything that is well takes: libraries load their kernels when they first need them.
-constexpr std::chrono::milliseconds deadline(on_device ? 5000 : 300);
+/// Longer than anything that is well takes: libraries load their kernels when they first need them, and a rank that the
+/// machine keeps waiting is to come to the product all the same.
+constexpr std::chrono::milliseconds deadline(on_device ? 5000 : sanitized ? 3000 : 1000);
 
 LaunchOptions within(std::chrono::milliseconds limit) {
   LaunchOptions options;
@@ -123,7 +124,7 @@ void check_freed(const std::string& text, Body body) {
   }
   CHECK(error == text);
   CHECK(left == ranks - 1);
-  if (!on_device) CHECK(Clock::now() - start < std::chrono::seconds(sanitized ? 20 : 2));
+  if (!on_device) CHECK(Clock::now() - start < std::chrono::seconds(sanitized ? 20 : 10));
 }
 
 TEST_CASE_TEMPLATE("Devices: a rank that throws before any operation frees its peers, and the next launch works", Comm,
@@ -298,7 +299,7 @@ TEST_CASE_TEMPLATE("Devices: a rank that throws while a peer that throws too lea
     context.comm().barrier();
   };
   CHECK_THROWS_WITH(launch_contexts<Comm>(within(std::chrono::seconds(20)), body), "boom");
-  if (!on_device) CHECK(Clock::now() - start < std::chrono::seconds(sanitized ? 20 : 5));
+  if (!on_device) CHECK(Clock::now() - start < std::chrono::seconds(sanitized ? 20 : 10));
 }
 
 TEST_CASE_TEMPLATE("Devices: a rank that finds no scratch memory inside a product frees its peers", Comm,

@@ -5,6 +5,8 @@
 #include <cublas_v2.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "cuda_emulation/kernel.hpp"
 #include "unit/cuda_emulation/support.hpp"
@@ -89,6 +91,7 @@ Options watched(int ms) {
 
 TEST_CASE("When nothing moves, the watchdog names each stream's head, and every call fails") {
   const Fresh fresh(watched(100));
+  static std::atomic<bool> begun{false};
   static std::atomic<bool> open{false};  // the stream's thread may look at it after the test
   cudaStream_t s = nullptr;
   cudaStream_t t = nullptr;
@@ -98,10 +101,13 @@ TEST_CASE("When nothing moves, the watchdog names each stream's head, and every 
   name(t, "waiting");
   const Event e;
   REQUIRE(launch("endless", s, {}, [] {
+    begun = true;
     while (!open) std::this_thread::yield();
   }));
   ok(cudaEventRecord(e, s));
   ok(cudaStreamWaitEvent(t, e, 0));
+  // Not while the host waits for CUDA: the watchdog would count how long the stream's thread takes to begin.
+  for (int i = 0; !begun && i < 10'000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(cudaStreamSynchronize(t) == cudaErrorLaunchTimeout);
   found(Finding::hang, {"stream 'stuck' of device 0: endless, started",
                         "stream 'waiting' of device 0: cudaStreamWaitEvent, waiting for cudaEventRecord on stream "
@@ -134,10 +140,10 @@ TEST_CASE("A poll that never ends is a hang too, a host that computes is not") {
 }
 
 TEST_CASE("Slow work is not a hang") {
-  const Fresh fresh(watched(200));
+  const Fresh fresh(watched(1000));  // less than all kernels take together, and much more than one
   const Stream s;
   for (int i = 0; i < 8; ++i) {
-    REQUIRE(launch("slow", s, {}, [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }));
+    REQUIRE(launch("slow", s, {}, [] { std::this_thread::sleep_for(std::chrono::milliseconds(150)); }));
   }
   s.sync();
 }

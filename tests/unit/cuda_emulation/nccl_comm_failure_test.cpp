@@ -27,7 +27,8 @@ using cuda_emulation::Fresh;
 using cuda_emulation::Library;
 using cuda_emulation::Progress;
 
-LaunchOptions soon(int ms = 2000) {
+/// A deadline: long where something else is to end the launch, short where nothing does.
+LaunchOptions soon(int ms = 10'000) {
   LaunchOptions options;
   options.deadline = std::chrono::milliseconds(ms);
   return options;
@@ -127,6 +128,7 @@ bool is(const Error& error) {
 /// Makes the n-th call of `function` by rank 1 fail, for n = 1, 2, … as long as there is one.
 int fail_each(Library library, const std::string& function, int code, bool told, int device = 1) {
   const bool polls = function == "cudaStreamQuery" || function == "ncclCommGetAsyncError";  // destructors do so too
+  const int deadline = function == "ncclCommFinalize" ? 2000 : 10'000;                      // which its peers wait out
   for (std::int64_t n = 1;; ++n) {
     cuda_emulation::reset();
     fail_call({library, n, code, function, device, false});
@@ -134,7 +136,7 @@ int fail_each(Library library, const std::string& function, int code, bool told,
     CAPTURE(n);
     std::string thrown;
     try {
-      launch_devices(3, soon(), [](NcclComm& comm) { use_everything(comm); });
+      launch_devices(3, soon(deadline), [](NcclComm& comm) { use_everything(comm); });
     } catch (const CudaError& error) {
       thrown = error.what();
       CHECK(error.code == code);
