@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <set>
 
@@ -21,7 +22,9 @@ using CheckedContext = Context<EigenBackend, CountingComm<CheckedComm<ThreadComm
 
 // Found by the context's namespace.
 Traffic touched(CheckedContext& context) { return context.comm().base().base().traffic(); }
-CheckedComm<ThreadComm> communicator_for(CheckedContext*, ThreadComm comm) { return CheckedComm(std::move(comm)); }
+CheckedComm<ThreadComm> communicator_for(CheckedContext*, ThreadComm comm) {
+  return CheckedComm(std::move(comm), {std::chrono::seconds(20), true});
+}
 
 namespace {
 
@@ -159,7 +162,7 @@ void round_trip(CheckedContext& context, const Grid& grid, const BlockCyclic& a)
 
 TEST_CASE("CheckedComm: no false alarm in block-cyclic arrays") {
   launch_threads(6, [&](ThreadComm comm) {
-    CheckedContext context(CountingComm(CheckedComm(std::move(comm))));
+    CheckedContext context(CountingComm(partita::communicator_for(nullptr, std::move(comm))));
     const auto line = make_grid<RowShard<>>(context, 6);
     const auto plane = make_grid<Summa2D<>>(context, 3, 2);
     for (const Shape shape : {Shape{13, 11}, Shape{1, 9}, Shape{0, 5}}) {

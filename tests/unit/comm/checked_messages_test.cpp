@@ -81,6 +81,22 @@ Found find(const std::function<void()>& body, const Buffer& buffer) {
   return found;
 }
 
+/// Lets a rank know that its peer is in a wait. That one has begun to hear a word, underneath the comparisons, and
+/// takes it when it waits for something else; only then has the word been delivered.
+class WaitNotice {
+ public:
+  /// On the rank that is going to wait, before its call; done() after it.
+  void hear(Checked& comm, int from) { heard_ = comm.base().recv(row_view(&word_, 1), from, tag); }
+  void done() { heard_.wait(); }
+  /// On the other one. Returns when the peer waits.
+  void await(Checked& comm, int peer) { comm.base().send(row_view(&word_, 1), peer, tag).wait(); }
+
+ private:
+  static constexpr int tag = 99;
+  int word_ = 0;
+  ThreadRequest heard_;
+};
+
 /// Whose deadline ends the wait.
 enum class End { of_none, of_sender, of_both };
 
@@ -160,7 +176,6 @@ std::string run_misuse(const Misuse& misuse, unsigned seed) {
 
   std::array<Found, 2> found;
   std::atomic<int> given_up{0};
-  std::atomic<bool> receiver_calls{false};
   launch_threads(ranks, [&](ThreadComm base) {
     Checked comm(std::move(base), {patient, true});
     std::mt19937 shared(program);
@@ -170,17 +185,19 @@ std::string run_misuse(const Misuse& misuse, unsigned seed) {
     if (sends || comm.rank() == to) {
       const Side& side = sends ? send : recv;
       if (misuse.end == End::of_both && !side.late) comm.set_deadline(std::chrono::milliseconds(10));
-      if (misuse.end == End::of_sender && sends) {  // of a receiver that waits by then
-        while (!receiver_calls.load()) std::this_thread::yield();
+      WaitNotice receiver_waits;
+      if (misuse.end == End::of_sender && !sends) receiver_waits.hear(comm, from);
+      if (misuse.end == End::of_sender && sends) {
+        receiver_waits.await(comm, to);
         comm.set_deadline(std::chrono::milliseconds(50));
       }
-      if (!sends) receiver_calls.store(true);
       while (side.late && given_up.load() == 0) std::this_thread::yield();
       Buffer buffer;
       buffer.bytes.fill(std::byte{77});
       Buffer own;  // what is sent is written there by the test itself
       Found& mine = found[sends ? 0 : 1];
       mine = find([&] { call(comm, side, side.sends ? own : buffer); }, buffer);
+      receiver_waits.done();
       comm.set_deadline(patient);
       ++given_up;
     }
@@ -201,7 +218,7 @@ std::string run_misuse(const Misuse& misuse, unsigned seed) {
     if (f.type == nullptr) continue;
     require(*f.type == *misuse.type, "another error: " + f.text);
     require(f.unchanged, "something was written");
-    require(f.after < std::chrono::seconds(2), "late");
+    require(f.after < patient, "late");
     require(f.calls.size() == static_cast<std::size_t>(ranks), "not a line for each rank: " + f.text);
     if (f.calls.size() != static_cast<std::size_t>(ranks)) continue;
     require(!f.calls[static_cast<std::size_t>(from)].empty() && !f.calls[static_cast<std::size_t>(to)].empty(),
@@ -224,29 +241,42 @@ TEST_CASE("CheckedComm finds each kind of misuse of messages on both sides, writ
 
 TEST_CASE("CheckedComm names both sides of a message") {
   std::array<Found, 3> found;
-  const auto on_three = [&found](const std::function<void(Checked&, View<double>)>& body) {
+  const auto on_three = [&found](const std::function<void(Checked&, View<double>, WaitNotice&)>& body) {
     launch_threads(3, [&](ThreadComm base) {
-      Checked comm(std::move(base), {std::chrono::milliseconds(100), true});
+      Checked comm(std::move(base), {patient, true});
       Buffer buffer;
+      WaitNotice notice;
       const View<double> view(reinterpret_cast<double*>(buffer.bytes.data()), {1, 4});
-      found[static_cast<std::size_t>(comm.rank())] = find([&] { body(comm, view); }, buffer);
+      found[static_cast<std::size_t>(comm.rank())] = find([&] { body(comm, view, notice); }, buffer);
+      notice.done();
       comm.set_deadline(patient);
       comm.barrier();
       comm.close();
     });
   };
-  on_three([](Checked& comm, View<double> x) {
-    if (comm.rank() == 0) comm.send(x, 2, 5).wait();
-    if (comm.rank() == 2) comm.recv(x, 0, 6).wait();
+  on_three([](Checked& comm, View<double> x, WaitNotice& receiver_waits) {
+    if (comm.rank() == 0) {
+      receiver_waits.await(comm, 2);
+      comm.set_deadline(std::chrono::milliseconds(100));
+      comm.send(x, 2, 5).wait();
+    }
+    if (comm.rank() == 2) {
+      receiver_waits.hear(comm, 0);
+      comm.recv(x, 0, 6).wait();
+    }
   });
   CHECK(found[0].calls == std::vector<std::string>{"send of 1x4 double to 2, tag 5", "",  //
                                                    "recv of 1x4 double from 0, tag 6"});
   CHECK(found[2].text == found[0].text);
   CHECK(found[0].text.find("a message on the communicator: the two sides differ in the tag") != std::string::npos);
 
-  on_three([](Checked& comm, View<double> x) {
-    if (comm.rank() == 0) comm.send(x, 1, 5).wait();
-    if (comm.rank() == 2) comm.recv(x, 0, 5).wait();
+  std::atomic<int> begun{0};
+  on_three([&begun](Checked& comm, View<double> x, WaitNotice&) {
+    if (comm.rank() == 1) return;
+    Checked::Request message = comm.rank() == 0 ? comm.send(x, 1, 5) : comm.recv(x, 0, 5);
+    for (++begun; begun.load() < 2;) std::this_thread::yield();
+    comm.set_deadline(std::chrono::milliseconds(100));
+    message.wait();
   });
   // Rank 0 may have given up before, and gone on to the barrier.
   CHECK(found[2].calls[0].find("its latest: ") == 0);
@@ -254,7 +284,7 @@ TEST_CASE("CheckedComm names both sides of a message") {
   CHECK(found[2].text.find("rank 0 has not answered within 100 ms") != std::string::npos);
   CHECK(found[0].events.find("recv of 1x4 double from 0, tag 5") != std::string::npos);
 
-  on_three([](Checked& comm, View<double> x) {  // a message to oneself
+  on_three([](Checked& comm, View<double> x, WaitNotice&) {  // a message to oneself
     if (comm.rank() != 1) return;
     auto sent = comm.send(x.sub({{0, 1}, {0, 3}}), 1, 0);
     auto received = comm.recv(x, 1, 0);

@@ -90,7 +90,7 @@ TEST_CASE("F05: when a rank throws between two collectives, its peers leave and 
       };
       CHECK_THROWS_WITH_AS(launch_threads(ranks, body), "boom", std::runtime_error);
       latest = Clock::now().time_since_epoch() - Clock::duration(thrown.load());
-      CHECK(latest < std::chrono::seconds(1));
+      CHECK(latest < std::chrono::seconds(20));
       CHECK(running.load() == 0);
       CHECK(left_with == std::array<int, ranks>{2, 2, -1, 2});
     }
@@ -309,22 +309,28 @@ TEST_CASE("What a rank did before it returned still succeeds, and ranks that are
 
 TEST_CASE("A wait beyond the deadline throws TimeoutError, and PeerFailed in the peers") {
   const auto start = Clock::now();
+  std::atomic<bool> given_up{false};
   std::atomic<int> failed_peers{0};
   LaunchOptions options;
   options.deadline = milliseconds(60);
   const auto body = [&](ThreadComm& comm) {
     if (comm.rank() == 0) {
-      std::this_thread::sleep_for(milliseconds(200));
+      while (!given_up.load() && Clock::now() - start < std::chrono::seconds(20)) std::this_thread::yield();
       CHECK_THROWS_AS(comm.barrier(), PeerFailed);
       ++failed_peers;
     } else {
       double x = 0;
-      comm.all_reduce(row_view(&x, 1), row_view(&x, 1)).wait();
+      try {
+        comm.all_reduce(row_view(&x, 1), row_view(&x, 1)).wait();
+      } catch (const TimeoutError&) {
+        given_up.store(true);
+        throw;
+      }
     }
   };
   CHECK_THROWS_AS(launch_threads(2, options, body), TimeoutError);
   CHECK(failed_peers.load() == 1);
-  CHECK(Clock::now() - start < std::chrono::seconds(2));
+  CHECK(Clock::now() - start < std::chrono::seconds(20));
   CHECK_THROWS_AS(launch_threads(1, options,
                                  [](ThreadComm& comm) {
                                    double x = 0;
@@ -334,14 +340,17 @@ TEST_CASE("A wait beyond the deadline throws TimeoutError, and PeerFailed in the
 }
 
 TEST_CASE("abort frees the peers, in split communicators too, and a failed launch never looks like success") {
+  std::atomic<int> split{0};
   std::atomic<int> left{0};
-  const auto body = [&left](ThreadComm& comm) {
+  const auto body = [&](ThreadComm& comm) {
     std::optional<ThreadComm> part = comm.split(comm.rank() % 2, 0);
+    split.fetch_add(1);
     if (comm.rank() == 0) {
+      while (split.load() < 4) std::this_thread::yield();
       std::this_thread::sleep_for(milliseconds(20));
       comm.abort("enough");
       // The peers leave because of the abort, not because this rank has returned.
-      const auto end = Clock::now() + std::chrono::seconds(2);
+      const auto end = Clock::now() + std::chrono::seconds(20);
       while (left.load() < 3 && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
       CHECK(left.load() == 3);
       CHECK_THROWS_AS(comm.barrier(), PeerFailed);

@@ -126,6 +126,8 @@ TEST_CASE("Nobody listens, or somebody else: told at the deadline, with the plac
   CHECK(contains(alone[0], "RendezvousError: rank 1 did not reach rank 0 at localhost:" + std::to_string(port)));
   CHECK(contains(alone[0], "refused"));
   std::string error;
+  CHECK(!detail::connect_to("127.0.0.1", port, detail::SocketClock::now(), error).open());
+  CHECK(contains(error, "refused"));  // not that it is in progress
   const detail::Socket mute = detail::listen_on(port, error);
   REQUIRE(mute.open());
   const auto unheard = meet_all({at(1, 2, port, 200)});

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 
@@ -134,7 +135,7 @@ TEST_CASE("nothing moves where m, n or k is 0, and nothing is predicted to") {
 TEST_CASE("under CheckedComm, ranks that come with different products are all told, and go on") {
   using CheckedContext = Context<EigenBackend, CheckedComm<ThreadComm>>;
   launch_threads(4, [](ThreadComm& comm) {
-    CheckedContext context{CheckedComm<ThreadComm>(std::move(comm))};
+    CheckedContext context{CheckedComm<ThreadComm>(std::move(comm), {std::chrono::seconds(20), true})};
     const auto line = make_grid<ColumnShard<>>(context, 4);
     const auto plane = make_grid<Grid2D<>>(context, 2, 2);
     const auto a = from_function<double, ColumnShard<>>(line, {8, 8}, fill_a);

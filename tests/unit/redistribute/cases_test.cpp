@@ -52,7 +52,7 @@ TEST_CASE("G06: a 1x1 product on many ranks, redistributed to every other policy
       visit_all<Summa25D<>, W, SplitKLeft<>>(rows, layers, 42);
       visit_all<RowShard<>, ColumnShard<>>(rows, line, 42);
     });
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
   }
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("F05: a rank that throws inside a redistribution frees its peers") {
     }
     CHECK(error == "boom");
     CHECK(left == 3);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
   }
   on_ranks(4, several_moves);
 }

@@ -117,7 +117,8 @@ inline void poll_one(const Socket& socket, short events, SocketClock::time_point
     if (!socket.open()) continue;
     const auto patience = std::min(until, SocketClock::now() + std::chrono::seconds(5));
     int failure = ::connect(socket.get(), a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
-    while (failure == EINPROGRESS && SocketClock::now() < patience) {
+    for (bool over = false; failure == EINPROGRESS && !over;) {
+      over = SocketClock::now() >= patience;  // still looks once more: what the system knows by then is told
       poll_one(socket, POLLOUT, patience);
       sockaddr_storage peer{};
       socklen_t length = sizeof peer;

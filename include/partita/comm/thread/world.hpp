@@ -36,6 +36,13 @@ enum class Parked : int { no, for_operations, for_slot };
 
 /// One rank. The first part is for all ranks, the last for the rank's own thread only.
 struct alignas(cache_line) RankState {
+  RankState() {
+    constexpr std::size_t most = 256;  // beyond what a product has open, which depends on how late peers are
+    begun.reserve(most);
+    held.reserve(most);
+    lent.reserve(most);
+  }
+
   std::mutex mutex;
   std::condition_variable wake;
   alignas(cache_line) std::atomic<Parked> parked{Parked::no};
