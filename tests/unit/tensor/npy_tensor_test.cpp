@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <span>
@@ -22,38 +20,14 @@
 #include "partita/partition/policies.hpp"
 #include "partita/tensor/gather.hpp"
 #include "partita/tensor/npy.hpp"
+#include "support/scratch_directory.hpp"
 
 namespace partita {
 namespace {
 
-namespace fs = std::filesystem;
 using Ctx = Context<EigenBackend, ThreadComm>;
 
-/// A directory of its own for each test case, removed with all that is in it.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "partita-npy-tensor-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    directory_ = name;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(directory_, ignored);
-  }
-  [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  [[nodiscard]] std::vector<std::string> names() const {
-    std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(directory_)) found.push_back(entry.path().filename().string());
-    std::sort(found.begin(), found.end());
-    return found;
-  }
-
- private:
-  fs::path directory_;
-};
+using Scratch = test::ScratchDirectory;
 
 void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);

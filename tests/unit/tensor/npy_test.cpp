@@ -14,7 +14,6 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -37,6 +36,7 @@
 #include "partita/tensor/npy_file.hpp"
 #include "partita/tensor/npy_header.hpp"
 #include "partita/tensor/npy_writer.hpp"
+#include "support/scratch_directory.hpp"
 
 namespace {
 
@@ -46,32 +46,12 @@ using namespace std::string_view_literals;
 using C64 = std::complex<float>;
 using C128 = std::complex<double>;
 
-/// A directory of its own for each test case, removed with all that is in it.
-class Scratch {
+class Scratch : public test::ScratchDirectory {
  public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "partita-npy-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    directory_ = name;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-  }
-
-  [[nodiscard]] std::string path(const std::string& name = "x.npy") const { return (directory_ / name).string(); }
   [[nodiscard]] std::string file(std::string_view bytes) const {
     std::ofstream(path(), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return path();
   }
-  [[nodiscard]] std::ptrdiff_t count() const {
-    return std::distance(std::filesystem::directory_iterator(directory_), std::filesystem::directory_iterator());
-  }
-
- private:
-  std::filesystem::path directory_;
 };
 
 std::string slurp(const std::string& path) {
@@ -571,7 +551,7 @@ TEST_CASE("what is written reads back, for every scalar and shape") {
       CHECK(read_all<T>(scratch.path()) == values);
       CHECK(NpyFile(scratch.path()).header().dtype == npy_type_of<T>());
       CHECK(slurp(scratch.path()).substr(0, 128) == format_npy_header(npy_type_of<T>(), shape));
-      CHECK(scratch.count() == 1);
+      CHECK(scratch.names().size() == 1);
     }
     std::filesystem::remove(scratch.path());
   });
@@ -609,7 +589,7 @@ TEST_CASE("blocks written by several threads and by joined writers") {
       }
     }
     for (std::thread& thread : threads) thread.join();
-    CHECK(scratch.count() == (joined ? 2 : 1));  // a joined writer's commit names nothing
+    CHECK(scratch.names().size() == (joined ? 2U : 1U));  // a joined writer's commit names nothing
     writer.commit();
     CHECK(read_all<double>(scratch.path()) == values);
   }
@@ -628,7 +608,7 @@ TEST_CASE("nothing is left of a file that was not committed, and the old one sta
     CHECK(moved.shape() == Shape{7, 7});
     CHECK(slurp(scratch.path()) == old);
   }
-  CHECK(scratch.count() == 1);
+  CHECK(scratch.names().size() == 1);
   CHECK(slurp(scratch.path()) == old);
   NpyWriter writer(scratch.path(), NpyType::float32, {2, 1});
   writer.commit();
@@ -688,7 +668,7 @@ TEST_CASE("a disk that takes no more: the error says so, and nothing is left beh
   check_says(at_once, "File too large");
   check_says(later, "File too large");
   writer = NpyWriter(scratch.path("y.npy"), NpyType::float64, {0, 0});
-  CHECK(scratch.count() == 1);
+  CHECK(scratch.names().size() == 1);
 }
 
 }  // namespace
