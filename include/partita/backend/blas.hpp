@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "partita/backend/cpu.hpp"
 #include "partita/base/error.hpp"
@@ -103,30 +104,41 @@ void blas_gemm(T alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, Vi
   }
 }
 
-/// Tells the BLAS how many threads a product may use; false where it offers no way that is known here.
+/// Whether each thread has a setting of its own, as in BLIS and MKL.
+inline bool blas_threads_are_of_thread() noexcept {
+  return partita_mkl_set_threads != nullptr || partita_blis_set_threads != nullptr;
+}
+
+/// Tells the BLAS how many threads a product may use, of this thread or of all; false where it offers no way that is
+/// known here. Cheap where it has been told.
 inline bool set_blas_threads(int threads) {
+  if (blas_threads_are_of_thread()) {
+    static thread_local int told = 0;
+    if (std::exchange(told, threads) == threads) return true;
+    if (partita_mkl_set_threads != nullptr) {
+      partita_mkl_set_threads(threads);
+    } else {
+      partita_blis_set_threads(threads);
+    }
+    return true;
+  }
+  if (partita_openblas_set_threads == nullptr || partita_openblas_get_threads == nullptr) return false;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  if (partita_mkl_set_threads != nullptr) {
-    partita_mkl_set_threads(threads);
-  } else if (partita_blis_set_threads != nullptr) {
-    partita_blis_set_threads(threads);
-  } else if (partita_openblas_set_threads != nullptr && partita_openblas_get_threads != nullptr) {
-    if (partita_openblas_get_threads() != threads) partita_openblas_set_threads(threads);
-  } else {
-    return false;
-  }
+  if (partita_openblas_get_threads() != threads) partita_openblas_set_threads(threads);
   return true;
 }
 
 }  // namespace detail
 
 /// The linked BLAS, with so many threads for each product of a rank. OpenBLAS has one setting for the whole process,
-/// which the last kernel made decides; BLIS and MKL have one for each thread, so a kernel belongs to the thread of the
-/// rank that made it. ArgumentError for fewer than 1 thread, or for more than 1 where the BLAS offers no known way.
+/// which the last kernel made decides; BLIS and MKL have one for each thread, which a product sets where it is another.
+/// ArgumentError for fewer than 1 thread, or for more than 1 where the BLAS offers no known way.
 class BlasKernel {
  public:
-  explicit BlasKernel(int threads = 1) {
+  using any_thread = BlasKernel;
+
+  explicit BlasKernel(int threads = 1) : threads_(threads) {
     const bool set = threads >= 1 && detail::set_blas_threads(threads);
     if (threads == 1 || set) return;
     throw ArgumentError("ArgumentError: BlasKernel with " + std::to_string(threads) + " threads; " +
@@ -137,8 +149,12 @@ class BlasKernel {
 
   template <class T>
   void gemm(T alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<T> c) {
+    if (detail::blas_threads_are_of_thread()) detail::set_blas_threads(threads_);
     detail::blas_gemm<T>(alpha, a, b, c);
   }
+
+ private:
+  int threads_;
 };
 
 /// Products by the linked BLAS, one thread for each rank unless asked: BlasBackend(BlasKernel(2)).

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <type_traits>
 
 #include "partita/base/scalar.hpp"
 #include "partita/base/view.hpp"
@@ -52,6 +53,17 @@ inline constexpr bool host_memory_v = [] {
     return B::host_memory;
   } else {
     return true;
+  }
+}();
+
+/// Whether a thread other than its rank's may call the backend, or kernel, while that rank waits: it says so for
+/// itself, and not for what is derived from it, by `using any_thread =` its own type.
+template <class B>
+inline constexpr bool any_thread_v = [] {
+  if constexpr (requires { typename B::any_thread; }) {
+    return std::is_same_v<typename B::any_thread, B>;
+  } else {
+    return false;
   }
 }();
 

@@ -6,6 +6,7 @@
 #include <complex>
 #include <concepts>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,8 @@ concept CpuKernel =
 template <CpuKernel Kernel>
 class CpuBackend {
  public:
+  using any_thread = std::conditional_t<any_thread_v<Kernel>, CpuBackend, void>;
+
   CpuBackend() = default;
   explicit CpuBackend(Kernel kernel) : kernel_(std::move(kernel)) {}
 

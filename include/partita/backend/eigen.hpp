@@ -26,6 +26,8 @@ namespace partita {
 
 /// Eigen's blocked product, entered below its expressions.
 struct EigenKernel {
+  using any_thread = EigenKernel;
+
   template <class T>
   void gemm(T alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<T> c) {
     detail::eigen_gemm<T>(alpha, a, b, c);

@@ -159,6 +159,51 @@ template <class C>
   }
 }
 
+/// A communicator whose ranks read each other's memory may have lend(in, place, whole): a collective with which every
+/// rank lends its block to all, in one step, where panels of all ranks would follow each other. The block is the
+/// rectangle `place` of a matrix of shape `whole`, which is the same on all ranks. panel_of<T>(lending, root, part),
+/// which is local, is the panel of a rectangle of that matrix that root holds, and an event and traffic as
+/// broadcast_panel is. A lending outlives its panels, and counts for drain() until all have released theirs.
+/// ArgumentError for a panel of another element type, ShapeError where what is lent does not hold it.
+///
+/// While the rank of a panel waits in share_work(), another thread may look whether it is lent(), read it as
+/// lent_view(), and end its loan, and that of the lending: wait() and release() find then that nothing is left to do.
+template <class C>
+concept LendsBlocks = requires(C c, View<const double> in, Block block, Shape whole, typename C::Lending lending,
+                               int root, typename C::template Panel<double> panel) {
+  { c.lend(in, block, whole) } -> std::same_as<typename C::Lending>;
+  { c.template panel_of<double>(lending, root, block) } -> std::same_as<typename C::template Panel<double>>;
+  { panel.lent() } -> std::same_as<bool>;
+  { panel.lent_view() } -> std::same_as<View<const double>>;
+  { panel.end_loan() } -> std::same_as<void>;
+  { lending.end_loan() } -> std::same_as<void>;
+  { lending.release() } -> std::same_as<void>;
+};
+
+namespace detail {
+template <class C>
+struct LendingOf {
+  using type = std::monostate;
+};
+template <LendsBlocks C>
+struct LendingOf<C> {
+  using type = typename C::Lending;
+};
+}  // namespace detail
+template <class C>
+using lending_t = typename detail::LendingOf<C>::type;
+
+/// A communicator whose ranks share cores may have share_work(ready, run, work), with which a rank that waits has local
+/// work done by whichever thread has a core to spare, its own or that of a rank that waits too. run(work) does a piece
+/// and says whether it was the last; what it throws ends the work, and is thrown here. True once all has been run.
+/// False if ready(work) was not true for a while, or cores are not shared: the caller waits in its own way then, and
+/// does what is left itself. Both are called while the caller's thread waits, on any thread and not twice at once;
+/// neither may wait. Memory that peers have lent is safe to read while run() does.
+template <class C>
+concept SharesWork = requires(C c, bool (*ready)(void*), bool (*run)(void*), void* work) {
+  { c.share_work(ready, run, work) } -> std::same_as<bool>;
+};
+
 namespace detail {
 
 /// True if the two views share an element position in memory. Strided views that interleave without touching

@@ -24,6 +24,7 @@ class CountingComm {
   using Request = typename C::Request;
   template <class T>
   using Panel = typename C::template Panel<T>;
+  using Lending = lending_t<C>;
   static constexpr bool panels_in_place = C::panels_in_place;
   static constexpr bool prefers_all_gather = partita::prefers_all_gather<C>;
   static constexpr bool prefers_cut_sums = partita::prefers_cut_sums<C>;
@@ -35,6 +36,11 @@ class CountingComm {
   [[nodiscard]] int size() const noexcept { return base_.size(); }
   [[nodiscard]] C& base() noexcept { return base_; }
   [[nodiscard]] auto compute_turn() { return partita::compute_turn(base_); }
+  [[nodiscard]] bool share_work(bool (*ready)(void*), bool (*run)(void*), void* work)
+    requires SharesWork<C>
+  {
+    return base_.share_work(ready, run, work);
+  }
   [[nodiscard]] const C& base() const noexcept { return base_; }
   /// Where views hold addresses of a device.
   [[nodiscard]] decltype(auto) timeline() const noexcept
@@ -56,6 +62,21 @@ class CountingComm {
   [[nodiscard]] Panel<T> broadcast_panel(std::type_identity_t<View<const T>> in, View<T> out, int root) {
     Panel<T> panel = base_.broadcast_panel(in, out, root);
     if (rank() != root) count_->template message<T>(out.size());
+    return panel;
+  }
+
+  template <class T>
+  [[nodiscard]] Lending lend(View<const T> in, Block place, Shape whole)
+    requires LendsBlocks<C>
+  {
+    return base_.lend(in, place, whole);
+  }
+  template <class T>
+  [[nodiscard]] Panel<T> panel_of(const Lending& lending, int root, Block part)
+    requires LendsBlocks<C>
+  {
+    Panel<T> panel = base_.template panel_of<T>(lending, root, part);
+    if (rank() != root) count_->template message<T>(part.size());
     return panel;
   }
 

@@ -26,7 +26,8 @@ namespace partita {
 enum class Pin { automatic, always, never };
 
 struct LaunchOptions {
-  /// A wait that lasts longer throws TimeoutError in its rank, and PeerFailed in the others.
+  /// A wait that lasts longer throws TimeoutError in its rank, and PeerFailed in the others. It must be longer than any
+  /// local product, since a rank that shares its core may be running that of a peer when it is waited for.
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
   Pin pin = Pin::automatic;
 };

@@ -2,19 +2,18 @@
 // ThreadComm: the communicator among the threads of one launch. Data moves by one copy, or is read in place.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "partita/comm/concepts.hpp"
-#include "partita/comm/thread/collectives.hpp"
-#include "partita/comm/thread/memory.hpp"
+#include "partita/comm/thread/control.hpp"
 #include "partita/comm/thread/message.hpp"
+#include "partita/comm/thread/panel.hpp"
 #include "partita/comm/thread/request.hpp"
+#include "partita/comm/thread/share.hpp"
 #include "partita/trace/event.hpp"
 
 namespace partita {
@@ -38,6 +37,7 @@ class ThreadComm {
   using Request = ThreadRequest;
   template <class T>
   using Panel = ThreadPanel<T>;
+  using Lending = ThreadLending;
   static constexpr bool panels_in_place = true;
 
   explicit ThreadComm(std::shared_ptr<detail::Endpoint> end) noexcept : end_(std::move(end)) {}
@@ -63,14 +63,29 @@ class ThreadComm {
     if (lends) detail::check_view("broadcast_panel", "the lent block", in);
     const View<const T> seen = lends ? in : View<const T>(out);
     detail::Operation& o = begin<T>(detail::Kind::panel, "broadcast_panel", root, seen.size());
-    if (lends) {
-      o.post.in = detail::rectangle(in);
-      detail::prune_loans(*end_->me);
-      end_->me->lent.push_back({end_, o.ticket});
-    }
+    if (lends) detail::open_loan(end_, o, detail::rectangle(in));
     if (o.uninspected) detail::open_task(*end_->me, o);
     detail::publish(o, lends);
     return Panel<T>(end_, o, seen);
+  }
+
+  /// See LendsBlocks in comm/concepts.hpp.
+  template <class T>
+  [[nodiscard]] Lending lend(View<const T> in, Block place, Shape whole) {
+    detail::check_view("lend", "the block", in);
+    detail::check_shape("lend", "the block", in.shape(), place.shape());
+    detail::Operation& o = next<T>(detail::Kind::lending, "lend", -1);
+    o.post.place = place;
+    o.post.whole = whole;
+    detail::open_loan(end_, o, detail::rectangle(in));
+    detail::publish(o, false);
+    return Lending(end_, o);
+  }
+  template <class T>
+  [[nodiscard]] Panel<T> panel_of(const Lending& lending, int root, Block part) {
+    check_root("panel_of", root);
+    emit({"broadcast_panel", rank(), size(), root, part.size(), part.size() * static_cast<index_t>(sizeof(T))});
+    return lending.panel<T>(root, part);
   }
 
   template <class T>
@@ -163,13 +178,13 @@ class ThreadComm {
 
   void barrier() {
     emit({"barrier", rank(), size(), -1, 0, 0});
-    run_control("barrier", {}, nullptr, detail::work_barrier, nullptr);
+    detail::run_control(*end_, "barrier", {}, nullptr, detail::work_barrier, nullptr);
   }
 
   [[nodiscard]] index_t agree(index_t value) {
     emit({"agree", rank(), size(), -1, 0, 0});
     index_t largest = value;
-    run_control("agree", {value, 0}, nullptr, detail::work_agree, &largest);
+    detail::run_control(*end_, "agree", {value, 0}, nullptr, detail::work_agree, &largest);
     return largest;
   }
 
@@ -190,23 +205,9 @@ class ThreadComm {
 
   [[nodiscard]] std::optional<ThreadComm> split(int color, int key) {
     emit({"split", rank(), size(), -1, 0, 0});
-    std::vector<std::array<index_t, 2>> all(static_cast<std::size_t>(size()));
-    run_control("split", {color, key}, nullptr, detail::work_collect, all.data());
-    std::vector<int> members;
-    for (int m = 0; m < size(); ++m) {
-      if (color >= 0 && all[static_cast<std::size_t>(m)][0] == color) members.push_back(m);
-    }
-    const int maker = members.empty() ? -1 : members.front();
-    std::sort(members.begin(), members.end(), [&all](int a, int b) {
-      return std::pair(all[static_cast<std::size_t>(a)][1], a) < std::pair(all[static_cast<std::size_t>(b)][1], b);
-    });
-    const auto place = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
-    std::shared_ptr<detail::Group> made;
-    std::shared_ptr<detail::Group> joined;
-    if (maker == rank()) made = detail::make_group(*end_->group, members);
-    run_control("split", {maker, 0}, &made, detail::work_join, &joined);
-    if (maker < 0) return std::nullopt;
-    return ThreadComm(std::make_shared<detail::Endpoint>(std::move(joined), place));
+    std::shared_ptr<detail::Endpoint> end = detail::split_group(*end_, color, key);
+    if (end == nullptr) return std::nullopt;
+    return ThreadComm(std::move(end));
   }
 
   [[nodiscard]] std::optional<ThreadComm> subset(int n) {
@@ -219,6 +220,11 @@ class ThreadComm {
 
   /// See compute_turn() in comm/concepts.hpp.
   [[nodiscard]] std::unique_lock<std::mutex> compute_turn() { return end_->world->turn(end_->world_rank); }
+
+  /// See SharesWork in comm/concepts.hpp.
+  [[nodiscard]] bool share_work(bool (*ready)(void*), bool (*run)(void*), void* work) {
+    return detail::share_work(*end_, ready, run, work);
+  }
 
   void abort(const std::string& reason) { end_->world->fail(end_->world_rank, reason); }
 
@@ -250,8 +256,12 @@ class ThreadComm {
 
   template <class T>
   detail::Operation& begin(detail::Kind kind, const char* name, int root, index_t elements) {
-    static_assert(std::is_trivially_copyable_v<T>, "only trivially copyable elements move between ranks");
     emit({name, rank(), size(), root, elements, elements * static_cast<index_t>(sizeof(T))});
+    return next<T>(kind, name, root);
+  }
+  template <class T>
+  detail::Operation& next(detail::Kind kind, const char* name, int root) {
+    static_assert(std::is_trivially_copyable_v<T>, "only trivially copyable elements move between ranks");
     detail::Operation& o = detail::next_operation(*end_, kind, name, root);
     o.post.type = &detail::type_tag<T>;
     return o;
@@ -272,16 +282,6 @@ class ThreadComm {
     detail::check_view(name, "the buffer", view);
     emit({name, rank(), size(), peer, view.size(), view.size() * static_cast<index_t>(sizeof(T))});
     return Request(end_, detail::begin_message<T>(*end_, sending, detail::rectangle(view), peer, tag));
-  }
-
-  void run_control(const char* name, std::array<index_t, 2> value, const void* table, void (*work)(detail::Operation&),
-                   void* result) {
-    detail::Operation& o = detail::next_operation(*end_, detail::Kind::control, name, -1);
-    o.post.value = value;
-    o.post.table = table;
-    o.result = result;
-    detail::begin_for_all(o, work, table == nullptr);
-    Request(end_, o).wait();
   }
 
   [[nodiscard]] const detail::Loan* find_loan() const noexcept {

@@ -2,16 +2,13 @@
 // Runs the steps of a product's schedule on one rank: one executor for all partitions, by scalar and context.
 #pragma once
 
-#include <array>
 #include <exception>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
 
 #include "partita/matmul/compare.hpp"
-#include "partita/matmul/panels.hpp"
-#include "partita/matmul/product_call.hpp"
-#include "partita/matmul/schedule.hpp"
+#include "partita/matmul/operands.hpp"
 #include "partita/matmul/total.hpp"
 
 namespace partita {
@@ -20,19 +17,23 @@ namespace detail {
 
 /// Where everything lies while a schedule runs:
 ///
-///   A, B    own blocks, lent to the group as panels; a peer's panel is read in its block or in a buffer of ours
+///   A, B    see ProductOperands
 ///   slots   partial products on their way to their owner; one waits for its reduction before it is used again
 ///   total   what is accumulated, see ProductTotal
 template <class T, class Out, class Ctx>
 class Executor {
   using Acc = accumulate_t<T>;
   using Comm = typename Ctx::comm_type;
-  using Incoming = IncomingPanel<T, Comm>;
+  using Product = LocalProduct<Acc>;
   using Outgoing = OutgoingPartial<Acc, Comm>;
 
  public:
   Executor(const ProductCall<T, Out, Ctx>& call, const ProductSchedule& schedule)
-      : call_(call), schedule_(schedule), context_(call.grid->context()), total_(call, schedule) {}
+      : call_(call),
+        schedule_(schedule),
+        context_(call.grid->context()),
+        total_(call, schedule),
+        operands_(call, schedule, Total::slots) {}
 
   void run() {
     if (call_.alpha == Acc(0)) {
@@ -54,27 +55,15 @@ class Executor {
  private:
   using Total = ProductTotal<T, Out, Ctx>;
 
-  // Workspace slots of the context: the total's, then for each panel in flight one of A, of B and of partial products.
-
-  template <class U>
-  View<U> scratch(int slot, Shape shape) {
-    return View<U>(context_.template workspace<U>(slot, shape.size()), shape);
-  }
-  [[nodiscard]] int ring_slot(Operand operand, index_t panel) const {
-    return Total::slots + 3 * static_cast<int>(panel % schedule_.lookahead()) + static_cast<int>(operand);
-  }
-  [[nodiscard]] const MatrixOperand<T>& own(Operand operand) const { return operand == Operand::a ? call_.a : call_.b; }
-  [[nodiscard]] Block own_block(Operand operand) const { return operand == Operand::a ? call_.a_block : call_.b_block; }
-  Incoming& incoming(Operand operand, index_t panel) {
-    return place_in(incoming_[operand == Operand::a ? 0 : 1], panel, schedule_.lookahead(), memory_);
-  }
   Outgoing& outgoing(index_t panel) { return place_in(outgoing_, panel, schedule_.lookahead(), memory_); }
 
   void run_steps() {
     make_communicators(*call_.grid, schedule_.frame().product());
     schedule_.for_each([this](const Step& step) { perform(step); });
+    swept_ = true;
+    run_products();
     land_all();
-    for (const AxisList& axes : lent_) call_.grid->comm(axes).drain();  // then own blocks may be written, or die
+    operands_.drain();
   }
 
   /// An error on the way out (different products are found before). Peers cannot complete theirs, so they are told; and
@@ -84,20 +73,22 @@ class Executor {
       context_.comm().abort(reason);
     } catch (...) {  // the error that brought us here is the one to report
     }
-    for (const AxisList& axes : lent_) {
-      try {
-        call_.grid->comm(axes).drain();
-      } catch (...) {  // PeerFailed, once nobody reads
-      }
-    }
+    operands_.drain_after_failure();
+  }
+
+  /// Panels may be asked for while products wait for theirs, unless their places are taken by these.
+  [[nodiscard]] bool may_begin_beside_products(const Step& step) const {
+    return step.kind == StepKind::broadcast && !products_.empty() &&
+           step.panel < products_.front().panel + schedule_.lookahead();
   }
 
   void perform(const Step& step) {
+    if (step.kind != StepKind::gemm && !may_begin_beside_products(step)) run_products();
     switch (step.kind) {
       case StepKind::broadcast:
-        return broadcast(step);
+        return operands_.broadcast(step);
       case StepKind::all_gather:
-        return gather(step);
+        return operands_.gather(step);
       case StepKind::gemm:
         return multiply(step);
       case StepKind::reduce:
@@ -111,78 +102,61 @@ class Executor {
     }
   }
 
-  /// The shape in which `block` of an operand is stored.
-  [[nodiscard]] Shape stored_shape(Operand operand, Shape logical) const {
-    return own(operand).transposed ? logical.transposed() : logical;
-  }
-
-  void broadcast(const Step& step) {
-    Incoming& in = incoming(step.operand, step.panel);
-    const MatrixOperand<T>& source = own(step.operand);
-    const Shape shape = stored_shape(step.operand, step.block.shape());
-    View<const T> lent;
-    View<T> buffer(nullptr, shape);
-    if (step.self == step.root) {
-      lent = source.sub(within(step.block, own_block(step.operand))).stored;
-      lend(step.axes);
-    } else if (!Comm::panels_in_place) {
-      buffer = scratch<T>(ring_slot(step.operand, step.panel), shape);
-    }
-    in.panel.emplace(call_.grid->comm(step.axes).template broadcast_panel<T>(lent, buffer, step.root));
-    in.waited = false;
-  }
-
-  /// Notes that panels were lent along these axes, so that their release is awaited at the end.
-  void lend(const AxisList& axes) {
-    for (const AxisList& known : lent_) {
-      if (known == axes) return;
-    }
-    lent_.push_back(axes);
-  }
-
-  /// The slices of a panel arrive side by side along the swept dimension.
-  void gather(const Step& step) {
-    Incoming& in = incoming(step.operand, step.panel);
-    const MatrixOperand<T>& source = own(step.operand);
-    in.slice = step.block.shape();
-    in.over_rows = step.parts.over_rows;
-    place_slices(step, in.blocks);
-    if (source.transposed) {
-      for (Block& block : in.blocks) block = block.transposed();
-    }
-    in.buffer = scratch<T>(ring_slot(step.operand, step.panel),
-                           stored_shape(step.operand, all_slices(in.slice, in.over_rows, step.ranks)));
-    const Block mine = within(step.parts.block_of(step.self, step.block), own_block(step.operand));
-    in.request.emplace(
-        call_.grid->comm(step.axes).template all_gather<T>(source.sub(mine).stored, in.buffer, in.blocks));
-    in.waited = false;
-  }
-
-  /// The slice of each rank of the group in a buffer of all slices.
-  static void place_slices(const Step& step, ProductList<Block>& blocks) {
-    blocks.clear();
-    for (int rank = 0; rank < step.ranks; ++rank) {
-      blocks.push_back(placed_slice(step.block.shape(), step.parts.over_rows, step.parts.position_of(rank)));
-    }
-  }
-
-  /// The operand of a gemm step: the part wanted of the own block, or the slice of a panel that has come in.
-  MatrixOperand<T> arrived(Operand operand, const Step& step, Block wanted) {
-    Incoming& in = incoming(operand, step.panel);
-    if (in.moves()) return in.slice_of(step.slice, own(operand));
-    return own(operand).sub(within(wanted, own_block(operand)));
-  }
+  /// Whether other threads may run local products. These are gathered then until something needs their results.
+  static constexpr bool shares = SharesWork<Comm> && LendsBlocks<Comm> && any_thread_v<typename Ctx::backend_type>;
 
   void multiply(const Step& step) {
-    const MatrixOperand<T> a = arrived(Operand::a, step, {step.block.rows, step.k});
-    const MatrixOperand<T> b = arrived(Operand::b, step, {step.k, step.block.cols});
-    const View<Acc> target = product_target(step);
-    [[maybe_unused]] const auto turn = compute_turn(context_.comm());
-    clear_target(step);
-    context_.backend().template gemm<T>(call_.alpha, a, b, target);
-    if (!step.last) return;
-    incoming(Operand::a, step.panel).release();
-    incoming(Operand::b, step.panel).release();
+    products_.push_back({step.panel, step.slice, step.last, step.block, step.k, product_target(step)});
+    if (!shares || schedule_.sliced_panels()) run_products();
+  }
+
+  /// Runs what has been gathered: by whoever can; or here, where the panels are waited for one by one.
+  void run_products() {
+    if (products_.empty()) return;
+    known_ = 0;
+    run_ = 0;
+    if constexpr (shares) {
+      if (!schedule_.sliced_panels()) {
+        static_cast<void>(
+            context_.comm().share_work([](void* self) { return static_cast<Executor*>(self)->all_lent(); },
+                                       [](void* self) { return static_cast<Executor*>(self)->run_lent(); }, this));
+      }
+    }
+    for (; run_ < products_.size(); ++run_) {
+      const Product& product = products_[run_];
+      const MatrixOperand<T> a = operands_.arrived(Operand::a, product);
+      const MatrixOperand<T> b = operands_.arrived(Operand::b, product);
+      {
+        [[maybe_unused]] const auto turn = compute_turn(context_.comm());
+        add_product(product, a, b);
+      }
+      if (product.last) operands_.release(product);
+    }
+    for (const Product& product : products_) {
+      if (product.last) operands_.release(product);
+    }
+    products_.clear();
+  }
+
+  void add_product(const Product& product, const MatrixOperand<T>& a, const MatrixOperand<T>& b) {
+    clear_target(product);
+    context_.backend().template gemm<T>(call_.alpha, a, b, product.target);
+  }
+
+  // On any thread, while this one waits in share_work().
+
+  [[nodiscard]] bool all_lent() {
+    while (known_ < products_.size() && operands_.are_lent(products_[known_])) ++known_;
+    return known_ == products_.size();
+  }
+  /// One product; true after the last.
+  [[nodiscard]] bool run_lent() {
+    const Product& product = products_[run_];
+    add_product(product, operands_.lent(Operand::a, product), operands_.lent(Operand::b, product));
+    if (product.last) operands_.end_loans(product);
+    if (++run_ < products_.size()) return false;
+    if (swept_) operands_.end_lendings();
+    return true;
   }
 
   /// Where a local product is added: the total, or a slot from which it is reduced.
@@ -193,15 +167,17 @@ class Executor {
     const Shape slice = step.block.shape();
     if (step.slice == 0) {
       out.finish();
-      out.buffer = scratch<Acc>(ring_slot(Operand::c, step.panel), all_slices(slice, over_rows, schedule_.slices()));
+      const Shape shape = all_slices(slice, over_rows, schedule_.slices());
+      Acc* memory = context_.template workspace<Acc>(operands_.ring_slot(Operand::c, step.panel), shape.size());
+      out.buffer = View<Acc>(memory, shape);
     }
     return out.buffer.sub(placed_slice(slice, over_rows, step.slice));
   }
   [[nodiscard]] bool goes_out() const { return !schedule_.frame().plan().outgoing.empty(); }
   /// Just before the first product is added, which then finds the zeros in cache.
-  void clear_target(const Step& step) {
+  void clear_target(const Product& product) {
     if (!goes_out()) return total_.open();
-    if (step.slice == 0) context_.backend().template scale<Acc>(Acc(0), outgoing(step.panel).buffer);
+    if (product.slice == 0) context_.backend().template scale<Acc>(Acc(0), outgoing(product.panel).buffer);
   }
 
   void reduce(const Step& step) {
@@ -265,9 +241,12 @@ class Executor {
   Ctx& context_;
   Total total_;
   Pooled<Block> memory_ = context_.template pooled<Block>();
-  std::array<ProductList<Incoming>, 2> incoming_{ProductList<Incoming>(memory_), ProductList<Incoming>(memory_)};
   ProductList<Outgoing> outgoing_ = ProductList<Outgoing>(memory_);
-  ProductList<AxisList> lent_ = ProductList<AxisList>(memory_);
+  ProductOperands<T, Out, Ctx> operands_;
+  ProductList<Product> products_ = ProductList<Product>(memory_);
+  std::size_t known_ = 0;  // how many of them are known to have their panels
+  std::size_t run_ = 0;    // how many have been run
+  bool swept_ = false;     // nothing will be gathered after them
 };
 
 }  // namespace detail

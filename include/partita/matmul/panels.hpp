@@ -10,6 +10,7 @@
 #include "partita/comm/concepts.hpp"
 #include "partita/grid/process_grid.hpp"
 #include "partita/matmul/plan.hpp"
+#include "partita/schedule/step.hpp"
 
 namespace partita::detail {
 
@@ -80,6 +81,14 @@ struct OutgoingPartial {
     request.reset();
   }
 };
+
+/// The slice of each rank of a group in a buffer of all slices.
+inline void place_slices(const Step& step, ProductList<Block>& blocks) {
+  blocks.clear();
+  for (int rank = 0; rank < step.ranks; ++rank) {
+    blocks.push_back(placed_slice(step.block.shape(), step.parts.over_rows, step.parts.position_of(rank)));
+  }
+}
 
 /// The place of a panel in a ring of `places`, each of which is made when it is first used: most products have fewer
 /// panels than may be in flight.

@@ -115,30 +115,6 @@ void work_all_to_all_v(Operation& o) {
   }
 }
 
-/// Control traffic: small values stand in the posts themselves.
-inline void work_barrier(Operation& o) {
-  for (int m = 0; m < o.endpoint->group->size; ++m) post_of(o, m);
-}
-
-inline void work_agree(Operation& o) {
-  auto& largest = *static_cast<index_t*>(o.result);
-  for (int m = 0; m < o.endpoint->group->size; ++m) largest = std::max(largest, post_of(o, m).value[0]);
-}
-
-inline void work_collect(Operation& o) {
-  auto* all = static_cast<std::array<index_t, 2>*>(o.result);
-  for (int m = 0; m < o.endpoint->group->size; ++m) all[m] = post_of(o, m).value;
-}
-
-/// The group of this member's colour, from the member that made it (its place is in the own post's value[0]).
-inline void work_join(Operation& o) {
-  const auto maker = static_cast<int>(o.post.value[0]);
-  for (int m = 0; m < o.endpoint->group->size; ++m) post_of(o, m);
-  if (maker < 0) return;
-  const void* made = o.endpoint->group->operation(o.ticket, maker).post.table;
-  *static_cast<std::shared_ptr<Group>*>(o.result) = *static_cast<const std::shared_ptr<Group>*>(made);
-}
-
 /// Begins a collective that all members post and all work on; complete when all are done, or, with
 /// `own_work_only`, when this one is.
 inline void begin_for_all(Operation& o, void (*work)(Operation&), bool own_work_only = false) {

@@ -22,7 +22,7 @@ namespace partita::detail {
 /// How many operations of one communicator a rank may have begun and not completed.
 inline constexpr std::uint64_t ring_size = 64;
 
-/// What a rank has begun and must advance. Its own thread alone uses it.
+/// What a rank has begun and must advance. Its own thread alone uses it, or one that works for it while it waits.
 struct Task {
   bool (*step)(Task&) = nullptr;       // does what can be done; true when complete
   int (*blocked_by)(Task&) = nullptr;  // a departed rank without which it cannot complete (world rank), or -1
@@ -38,6 +38,7 @@ struct Task {
 enum class Kind : std::uint8_t {
   broadcast,
   panel,
+  lending,
   reduce,
   all_reduce,
   reduce_scatter,
@@ -68,6 +69,8 @@ struct Post {
   Rectangle out;
   const void* table = nullptr;  // the views to send, or a pointer that a control operation hands over
   std::array<index_t, 2> value{};
+  Block place;  // of a lent block `in` in a matrix of shape `whole`
+  Shape whole;
 };
 
 /// One member's part in one operation. `stage` is 2 * ticket + 1 once posted, 2 * ticket + 2 once the member will

@@ -27,6 +27,13 @@ inline void prune_loans(RankState& me) noexcept {
   std::erase_if(me.lent, [](const Loan& loan) { return loan.endpoint->group->all_done(loan.ticket); });
 }
 
+/// Peers may read the block until they are done with the operation, which is about to be published.
+inline void open_loan(const std::shared_ptr<Endpoint>& end, Operation& o, Rectangle block) {
+  o.post.in = block;
+  prune_loans(*end->me);
+  end->me->lent.push_back({end, o.ticket});
+}
+
 inline void World::reclaim(int r) noexcept {
   BlockHeader* first = nullptr;
   {

@@ -24,7 +24,7 @@ struct Wake {
       if (all || (root && m == root_member)) {
         end.world->unpark(end.group->world_rank(m));
       } else if (freed) {
-        end.world->unpark(end.group->world_rank(m), true);
+        end.world->unpark(end.group->world_rank(m), Parked::for_slot);
       }
     }
   }
@@ -42,6 +42,9 @@ inline void finish(Operation& o) noexcept {
     case Kind::broadcast:
     case Kind::panel:
       wake.root = last;
+      break;
+    case Kind::lending:
+      wake.all = last;
       break;
     case Kind::reduce:
       wake.all = end.rank == post.root;
@@ -72,6 +75,8 @@ inline void publish(Operation& o, bool finished) noexcept {
   Wake wake;
   if (from_root) {
     wake.all = end.rank == post.root;
+  } else if (post.kind == Kind::lending) {
+    wake.all = true;
   } else {
     wake.all = last && post.kind != Kind::reduce;
     wake.root = last && post.kind == Kind::reduce;

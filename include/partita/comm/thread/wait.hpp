@@ -6,8 +6,10 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "partita/comm/thread/group.hpp"
+#include "partita/comm/thread/help.hpp"
 
 namespace partita::detail {
 
@@ -41,10 +43,8 @@ inline void advance_all(RankState& me) {
 
 /// Gives up the panels that this rank is reading.
 inline void give_up_panels(World& world, RankState& me) noexcept {
-  for (Operation* panel : me.held) {
-    panel->held = false;
-    Endpoint& end = *panel->endpoint;
-    const int owner = end.group->world_rank(panel->post.root);
+  for (const auto& [operation, owner] : me.held) {
+    operation->held = false;
     world.rank(owner).borrowed.fetch_sub(1);
     world.unpark(owner);
   }
@@ -56,18 +56,19 @@ inline void give_up_panels(World& world, RankState& me) noexcept {
 /// waited for (until the deadline).
 inline void leave(World& world, RankState& me, bool unwinding) noexcept {
   if (unwinding) give_up_panels(world, me);
-  for (RankState& peer : world.ranks()) {
-    while (&peer != &me && peer.touching.load()) std::this_thread::yield();
-  }
-  if (!unwinding) return;
-  const auto end = World::Clock::now() + world.deadline();
-  for (int round = 0; me.borrowed.load() > 0 && World::Clock::now() < end; ++round) {
+  const auto pause = [](int round) {
     if (round < 100) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+  };
+  for (RankState& peer : world.ranks()) {
+    for (int round = 0; &peer != &me && peer.touching.load(); ++round) pause(round);
   }
+  if (!unwinding) return;
+  const auto end = World::Clock::now() + world.deadline();
+  for (int round = 0; me.borrowed.load() > 0 && World::Clock::now() < end; ++round) pause(round);
 }
 
 inline void pause_briefly() noexcept {
@@ -78,6 +79,28 @@ inline void pause_briefly() noexcept {
 
 /// How long a rank that has a core of its own looks before it sleeps.
 inline constexpr std::chrono::microseconds spin_time{50};
+/// How often one that shares its core gives way before it sleeps.
+inline constexpr int yields = 64;
+/// How often it gives way to the ranks of its core before it works for those of others.
+inline constexpr int far_from = 2;
+
+/// Gives way again and again.
+class GiveWay {
+ public:
+  /// Lets another thread have the core. False where it has kept it so long that sleeping is better: it computes, and is
+  /// perhaps no rank of ours, to which the system gives a whole slice of time whenever we give way.
+  bool operator()() noexcept {
+    constexpr std::chrono::milliseconds long_time{2};
+    std::this_thread::yield();
+    const auto now = World::Clock::now();
+    return now - std::exchange(last_, now) < long_time;
+  }
+  /// Another thing was done since.
+  void begin_again() noexcept { last_ = World::Clock::now(); }
+
+ private:
+  World::Clock::time_point last_ = World::Clock::now();
+};
 
 /// Sleeps until somebody unparks this rank. False when the deadline passed first.
 inline bool park(RankState& me, World::Clock::time_point deadline) {
@@ -93,7 +116,7 @@ inline bool park(RankState& me, World::Clock::time_point deadline) {
 ///
 /// False when the limit passed first.
 template <class Ready, class BlockedBy>
-[[nodiscard]] bool wait_until_ready(World& world, RankState& me, const char* name, Parked reason, Ready ready,
+[[nodiscard]] bool wait_until_ready(World& world, RankState& me, int self, const char* name, Parked reason, Ready ready,
                                     BlockedBy blocked_by, std::chrono::milliseconds limit) {
   if (ready()) return true;
   auto deadline = World::Clock::time_point::max();
@@ -104,8 +127,14 @@ template <class Ready, class BlockedBy>
       return false;
     };
     if (world.crowded()) {  // another rank needs this core
-      for (int i = 0; i < 64; ++i) {
-        std::this_thread::yield();
+      GiveWay give_way;
+      for (int i = 0; i < yields; ++i) {
+        if (help(world, me, self, i >= far_from)) {
+          --i;
+          give_way.begin_again();
+        } else if (!give_way()) {
+          i = yields;
+        }
         if (look()) return true;
       }
     } else {  // to be woken costs more than the usual wait
@@ -143,7 +172,7 @@ template <class Ready, class BlockedBy>
                                  std::chrono::milliseconds limit, bool throws) {
   World& world = *end.world;
   try {
-    if (wait_until_ready(world, *end.me, name, reason, ready, blocked_by, limit)) return true;
+    if (wait_until_ready(world, *end.me, end.world_rank, name, reason, ready, blocked_by, limit)) return true;
     if (!throws) return false;
     throw TimeoutError(std::string("TimeoutError: ") + name + " is not complete after " +
                        std::to_string(limit.count()) +

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,15 +27,36 @@ struct Operation;
 struct Endpoint;
 struct BlockHeader;
 
-/// A panel that this rank has lent and that some peer may not have released yet.
+/// What this rank reads in the block of another.
+struct Loaned {
+  Operation* operation = nullptr;
+  int owner = 0;
+  friend bool operator==(const Loaned&, const Loaned&) = default;
+};
+
+/// What this rank has lent and some peer may not have released yet: a panel, or its block.
 struct Loan {
   std::shared_ptr<Endpoint> endpoint;
   std::uint64_t ticket = 0;
 };
 
-enum class Parked : int { no, for_operations, for_slot };
+enum class Parked : int { no, for_operations, for_slot, for_offer };
 
-/// One rank. The first part is for all ranks, the last for the rank's own thread only.
+/// Local work of a rank that waits, for whichever thread has a core to spare; see help.hpp.
+///
+///   none -> open -> taken -> done -> none      its rank opens it, and takes it back when it is open or done
+///            ^--------'                        taken, but not ready, or not all of it run
+struct alignas(cache_line) Offer {
+  enum class State : int { none, open, taken, done };
+  std::atomic<State> state{State::none};
+  // Written by its rank while the state is none.
+  bool (*ready)(void* work) = nullptr;  // whether run() can be called now
+  bool (*run)(void* work) = nullptr;    // does a piece, and waits for nobody; true after the last
+  void* work = nullptr;
+  std::exception_ptr error;  // of run(), once done
+};
+
+/// One rank. Its offer and the first part are for all ranks, the rest for the rank's own thread only.
 struct alignas(cache_line) RankState {
   RankState() {
     constexpr std::size_t most = 256;  // beyond what a product has open, which depends on how late peers are
@@ -54,10 +76,12 @@ struct alignas(cache_line) RankState {
   std::atomic<index_t> bytes{0};
 
   alignas(cache_line) std::thread::id thread;
-  std::vector<Task*> begun;      // operations to advance whenever this rank waits
-  std::vector<Operation*> held;  // panels of others that this rank is reading
+  std::vector<Task*> begun;  // operations to advance whenever this rank waits
+  std::vector<Loaned> held;  // panels of others that this rank is reading
   std::vector<Loan> lent;
   BlockHeader* quarantine = nullptr;  // under World's mutex
+
+  Offer offer;
 };
 
 /// Who may touch what when a rank fails.
@@ -68,7 +92,8 @@ struct alignas(cache_line) RankState {
 ///
 /// A rank enters a Touch before it reads or writes memory of others: it raises `touching`, then looks at `failed`, and
 /// leaves with PeerFailed if that is set. A rank that leaves an operation early first sets `failed`, then waits until
-/// no other rank is touching: afterwards nobody will, and its buffers may die. Copies are finite, so this is short.
+/// no other rank is touching: afterwards nobody will, and its buffers may die. That is a copy's time, or a local
+/// product's.
 /// A panel counts in its owner's `borrowed` from the moment its reader may see it until it is released; the owner
 /// waits for that count too. Memory that `allocate` gave is, besides, kept until the launch is joined if it is freed
 /// while a panel is lent or after a failure.
@@ -97,8 +122,13 @@ class World {
   /// not switch between two products and empty their caches. Whoever holds it must wait for nobody.
   [[nodiscard]] std::unique_lock<std::mutex> turn(int r) {
     if (turns_.empty()) return {};
-    return std::unique_lock(turns_[static_cast<std::size_t>(r) % turns_.size()].mutex);
+    return std::unique_lock(turn_of(r));
   }
+  /// Likewise if nobody holds it. Pre: shares_cores().
+  [[nodiscard]] std::unique_lock<std::mutex> try_turn(int r) { return std::unique_lock(turn_of(r), std::try_to_lock); }
+  [[nodiscard]] bool shares_cores() const noexcept { return !turns_.empty(); }
+  /// The cores among which ranks are dealt in turn. Pre: shares_cores().
+  [[nodiscard]] int cores() const noexcept { return static_cast<int>(turns_.size()); }
 
   [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
   [[nodiscard]] bool anybody_gone() const noexcept { return departures_.load() > 0; }
@@ -139,11 +169,11 @@ class World {
     wake_all();
   }
 
-  /// Wakes rank r if it is parked (or, with `slot_only`, if it waits for room in a ring).
-  void unpark(int r, bool slot_only = false) noexcept {
+  /// Wakes rank r if it is parked, for whatever reason or for this one.
+  void unpark(int r, Parked only_if = Parked::no) noexcept {
     RankState& state = rank(r);
     const Parked parked = state.parked.load();
-    if (parked == Parked::no || (slot_only && parked != Parked::for_slot)) return;
+    if (parked == Parked::no || (only_if != Parked::no && parked != only_if)) return;
     {
       const std::lock_guard lock(state.mutex);
       state.parked.store(Parked::no);
@@ -171,6 +201,10 @@ class World {
   }
 
  private:
+  [[nodiscard]] std::mutex& turn_of(int r) noexcept {
+    return turns_[static_cast<std::size_t>(r) % turns_.size()].mutex;
+  }
+
   std::vector<RankState> ranks_;
   std::chrono::milliseconds deadline_;
   bool crowded_;
