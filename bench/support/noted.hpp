@@ -47,16 +47,20 @@ class Noting {
   }
 };
 
+/// Belongs to the thread that made it: what it multiplies is noted where that thread notes, whoever calls.
 class NotingKernel {
  public:
+  using any_thread = NotingKernel;
+
   template <class T>
   void gemm(T alpha, const partita::MatrixOperand<T>& a, const partita::MatrixOperand<T>& b, partita::View<T> c) {
-    if (NotedProducts* const products = Noting::current(); products != nullptr) products->note<T>(alpha, a, b, c);
+    if (*noting_ != nullptr) (*noting_)->note<T>(alpha, a, b, c);
     kernel_.gemm(alpha, a, b, c);
   }
 
  private:
   partita::BlasKernel kernel_;
+  NotedProducts** noting_ = &Noting::current();
 };
 
 }  // namespace bench
