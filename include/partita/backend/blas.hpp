@@ -104,17 +104,15 @@ void blas_gemm(T alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, Vi
   }
 }
 
-/// Whether each thread has a setting of its own, as in BLIS and MKL.
+/// Whether each thread may have a setting of its own, as in MKL and later versions of BLIS.
 inline bool blas_threads_are_of_thread() noexcept {
   return partita_mkl_set_threads != nullptr || partita_blis_set_threads != nullptr;
 }
 
 /// Tells the BLAS how many threads a product may use, of this thread or of all; false where it offers no way that is
-/// known here. Cheap where it has been told.
+/// known here.
 inline bool set_blas_threads(int threads) {
   if (blas_threads_are_of_thread()) {
-    static thread_local int told = 0;
-    if (std::exchange(told, threads) == threads) return true;
     if (partita_mkl_set_threads != nullptr) {
       partita_mkl_set_threads(threads);
     } else {
@@ -129,10 +127,17 @@ inline bool set_blas_threads(int threads) {
   return true;
 }
 
+/// The number that the last kernel on this thread has set.
+inline int& told_blas_threads() noexcept {
+  static thread_local int told = 0;
+  return told;
+}
+
 }  // namespace detail
 
 /// The linked BLAS, with so many threads for each product of a rank. OpenBLAS has one setting for the whole process,
-/// which the last kernel made decides; BLIS and MKL have one for each thread, which a product sets where it is another.
+/// which the last kernel made decides. MKL and later versions of BLIS have one for each thread; a kernel sets that of
+/// the thread which makes it, and of any other on which it multiplies.
 /// ArgumentError for fewer than 1 thread, or for more than 1 where the BLAS offers no known way.
 class BlasKernel {
  public:
@@ -140,6 +145,7 @@ class BlasKernel {
 
   explicit BlasKernel(int threads = 1) : threads_(threads) {
     const bool set = threads >= 1 && detail::set_blas_threads(threads);
+    if (set) detail::told_blas_threads() = threads;
     if (threads == 1 || set) return;
     throw ArgumentError("ArgumentError: BlasKernel with " + std::to_string(threads) + " threads; " +
                         (threads < 1 ? "it needs at least 1"
@@ -149,7 +155,9 @@ class BlasKernel {
 
   template <class T>
   void gemm(T alpha, const MatrixOperand<T>& a, const MatrixOperand<T>& b, View<T> c) {
-    if (detail::blas_threads_are_of_thread()) detail::set_blas_threads(threads_);
+    if (detail::blas_threads_are_of_thread() && std::exchange(detail::told_blas_threads(), threads_) != threads_) {
+      detail::set_blas_threads(threads_);
+    }
     detail::blas_gemm<T>(alpha, a, b, c);
   }
 

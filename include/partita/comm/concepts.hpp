@@ -196,9 +196,10 @@ using lending_t = typename detail::LendingOf<C>::type;
 /// A communicator whose ranks share cores may have share_work(ready, run, work), with which a rank that waits has local
 /// work done by whichever thread has a core to spare, its own or that of a rank that waits too. run(work) does a piece
 /// and says whether it was the last; what it throws ends the work, and is thrown here. True once all has been run.
-/// False if ready(work) was not true for a while, or cores are not shared: the caller waits in its own way then, and
-/// does what is left itself. Both are called while the caller's thread waits, on any thread and not twice at once;
-/// neither may wait. Memory that peers have lent is safe to read while run() does.
+/// False where cores are not shared, the communicator has failed, or nobody could run it for a while: the caller waits
+/// in its own way then, and does what is left itself. Both are called while the caller's thread waits, on any thread
+/// and not twice at once; neither may wait, and ready(work) may not throw. Memory that peers have lent is safe to read
+/// while run() does.
 template <class C>
 concept SharesWork = requires(C c, bool (*ready)(void*), bool (*run)(void*), void* work) {
   { c.share_work(ready, run, work) } -> std::same_as<bool>;

@@ -83,9 +83,9 @@ class ThreadComm {
   }
   template <class T>
   [[nodiscard]] Panel<T> panel_of(const Lending& lending, int root, Block part) {
-    check_root("panel_of", root);
+    Panel<T> panel = lending.panel<T>(root, part);
     emit({"broadcast_panel", rank(), size(), root, part.size(), part.size() * static_cast<index_t>(sizeof(T))});
-    return lending.panel<T>(root, part);
+    return panel;
   }
 
   template <class T>

@@ -122,17 +122,14 @@ class Executor {
                                        [](void* self) { return static_cast<Executor*>(self)->run_lent(); }, this));
       }
     }
-    for (; run_ < products_.size(); ++run_) {
-      const Product& product = products_[run_];
-      const MatrixOperand<T> a = operands_.arrived(Operand::a, product);
-      const MatrixOperand<T> b = operands_.arrived(Operand::b, product);
-      {
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      const Product& product = products_[i];
+      if (i >= run_) {
+        const MatrixOperand<T> a = operands_.arrived(Operand::a, product);
+        const MatrixOperand<T> b = operands_.arrived(Operand::b, product);
         [[maybe_unused]] const auto turn = compute_turn(context_.comm());
         add_product(product, a, b);
       }
-      if (product.last) operands_.release(product);
-    }
-    for (const Product& product : products_) {
       if (product.last) operands_.release(product);
     }
     products_.clear();

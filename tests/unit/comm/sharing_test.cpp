@@ -207,6 +207,24 @@ TEST_CASE("A panel that was given up is not found again by another wait") {
   CHECK_THROWS_AS(launch_threads(2, body), PeerFailed);
 }
 
+TEST_CASE("A lending that dies while an exception unwinds fails nobody if all others have released theirs") {
+  for (const int ranks : {1, 2}) {
+    CAPTURE(ranks);
+    launch_threads(ranks, [](ThreadComm& comm) {
+      double x = 0;
+      ThreadLending lending = comm.lend(View<const double>(row_view(&x, 1)), {{0, 1}, {0, 1}}, {1, 1});
+      if (comm.rank() > 0) lending.release();
+      comm.barrier();
+      try {
+        const ThreadLending dies = std::move(lending);
+        throw 1;
+      } catch (int) {
+      }
+      comm.barrier();
+    });
+  }
+}
+
 TEST_CASE("A rank that throws while a peer reads its lent block waits for the reader") {
   for (int i = 0; i < 20; ++i) {
     std::atomic<bool> reading{false};
@@ -237,6 +255,12 @@ TEST_CASE("A rank that throws while a peer reads its lent block waits for the re
 // ---- Shared work ---------------------------------------------------------------------------------------------------
 
 #if defined(__linux__)
+
+/// Overwrites a block that is about to die.
+struct Poison {
+  std::vector<double>& block;
+  ~Poison() { std::fill(block.begin(), block.end(), -1); }
+};
 
 /// Work that can be run on some threads only.
 struct Work {
@@ -321,7 +345,9 @@ TEST_CASE("What offered work throws is thrown where it was offered, whoever ran 
       CHECK(work.runs == 0);
       work.throws = false;
       work.on = Work::On::owner;
-      CHECK(comm.share_work(Work::ready, Work::run, &work));
+      while (!comm.share_work(Work::ready, Work::run, &work)) {
+      }
+      CHECK(work.runs == 3);
     });
   }
 }
@@ -344,6 +370,66 @@ TEST_CASE("Work that nobody can run is taken back, and nobody offers where cores
   };
   launch_threads(cores, alone);
   launch_threads(3 * cores, {.pin = Pin::never}, alone);
+}
+
+TEST_CASE("Work that stops being ready is taken back with what is left of it") {
+  launch_threads(3 * detail::usable_cores(), [](ThreadComm& comm) {
+    Work work;
+    const auto first_alone = [](void* self) { return static_cast<Work*>(self)->runs == 0; };
+    while (!comm.share_work(first_alone, Work::run, &work) && work.runs == 0) {
+    }
+    CHECK(work.runs == 1);
+    comm.barrier();
+  });
+}
+
+/// Reads what rank 1 lends, slowly.
+struct Reading {
+  ThreadPanel<double> panel;
+  std::thread::id owner = std::this_thread::get_id();
+  std::atomic<bool>* begun;
+  std::atomic<double>* sum;
+
+  static bool ready(void* self) {
+    const Reading& reading = *static_cast<Reading*>(self);
+    return std::this_thread::get_id() != reading.owner && reading.panel.lent();
+  }
+  static bool run(void* self) {
+    const Reading& reading = *static_cast<Reading*>(self);
+    reading.begun->store(true);
+    std::this_thread::sleep_for(300us);
+    const View<const double> seen = reading.panel.lent_view();
+    reading.sum->store(std::accumulate(seen.row(0), seen.row(0) + seen.cols, 0.0));
+    return true;
+  }
+};
+
+TEST_CASE("A rank that throws while a peer's thread reads its lent block for another waits for it") {
+  for (int i = 0; i < 20; ++i) {
+    std::atomic<bool> begun{false};
+    std::atomic<double> sum{0};
+    const auto body = [&](ThreadComm& comm) {
+      std::optional<ThreadComm> helpers = comm.split(comm.rank() < 2 ? -1 : 0, comm.rank());
+      std::vector<double> block(5000, comm.rank() + 1.0);
+      const Poison poison{block};
+      const ThreadLending lending =
+          comm.lend(View<const double>(row_view(block.data(), 5000)), {{0, 1}, {0, 5000}}, {1, 5000});
+      if (comm.rank() == 1) {
+        while (!begun.load()) std::this_thread::yield();
+        throw std::runtime_error("boom");
+      }
+      if (comm.rank() == 0) {
+        Reading reading{.panel = comm.panel_of<double>(lending, 1, {{0, 1}, {0, 5000}}), .begun = &begun, .sum = &sum};
+        while (!comm.share_work(Reading::ready, Reading::run, &reading)) {
+        }
+        reading.panel.end_loan();
+        comm.barrier();
+      }
+      for (;;) helpers->barrier();
+    };
+    CHECK_THROWS_WITH_AS(launch_threads(3 * detail::usable_cores(), body), "boom", std::runtime_error);
+    CHECK(sum.load() == 10000);
+  }
 }
 
 TEST_CASE("A failing rank ends an offer, and waits for whoever runs work on its memory") {

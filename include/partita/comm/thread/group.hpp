@@ -22,7 +22,7 @@ namespace partita::detail {
 /// How many operations of one communicator a rank may have begun and not completed.
 inline constexpr std::uint64_t ring_size = 64;
 
-/// What a rank has begun and must advance. Its own thread alone uses it, or one that works for it while it waits.
+/// What a rank has begun and must advance. Its own thread alone uses it.
 struct Task {
   bool (*step)(Task&) = nullptr;       // does what can be done; true when complete
   int (*blocked_by)(Task&) = nullptr;  // a departed rank without which it cannot complete (world rank), or -1
@@ -73,8 +73,8 @@ struct Post {
   Shape whole;
 };
 
-/// One member's part in one operation. `stage` is 2 * ticket + 1 once posted, 2 * ticket + 2 once the member will
-/// touch no memory of others any more.
+/// One member's part in one operation. Of a lending, what a thread that works for the member while it waits uses too.
+/// `stage` is 2 * ticket + 1 once posted, 2 * ticket + 2 once the member will touch no memory of others any more.
 struct alignas(cache_line) Operation : Task {
   void (*work)(Operation&) = nullptr;  // what to do with the others' posts; null when done, or where nothing is
   int await = -1;                      // the member waited for, -1 for all
@@ -190,7 +190,7 @@ struct Group {
   std::vector<std::shared_ptr<void>> kept;  // what each member keeps alive with the group
 };
 
-/// One member's end of a group. Only the thread of its rank uses it.
+/// One member's end of a group. Only the thread of its rank uses it, or one that works for it while it waits.
 struct Endpoint {
   Endpoint(std::shared_ptr<Group> of, int member)
       : group(std::move(of)),

@@ -45,7 +45,8 @@ inline bool help(World& world, RankState& me, int self, bool far) noexcept {
   }
   if (some_are_near || !far) return false;
   for (int i = 1; i < size; ++i) {
-    if (take_offer(world, me, (self + i) % size)) return true;
+    const int r = (self + i) % size;
+    if (world.rank(r).offer.state.load() == Offer::State::open) return take_offer(world, me, r);
   }
   return false;
 }

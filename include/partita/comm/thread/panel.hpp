@@ -104,7 +104,7 @@ class [[nodiscard]] ThreadPanel {
         operation_->uninspected = false;
         if (own()) detail::finish(*operation_);
       }
-      if (!own() && !read_) detail::finish(*operation_);
+      if (!own()) detail::finish(*operation_);
       if (operation_->ticket == ticket_) operation_->owed = false;
     }
     operation_ = nullptr;
@@ -115,18 +115,18 @@ class [[nodiscard]] ThreadPanel {
 
   /// Whether wait() would find all that it needs.
   [[nodiscard]] bool lent() const noexcept {
-    if (own() || borrowed_) return true;
+    if (own()) return true;
     if (!end_->group->posted(ticket_, root_)) return false;
     const detail::Post& post = end_->group->operation(ticket_, root_).post;
     return post.kind == detail::Kind::lending && post.type == operation_->post.type && fits(post);
   }
   /// What view() will be. Pre: lent(); the thread touches memory of others (World).
   [[nodiscard]] View<const T> lent_view() const noexcept {
-    return own() || borrowed_ ? view_ : seen(end_->group->operation(ticket_, root_).post);
+    return own() ? view_ : seen(end_->group->operation(ticket_, root_).post);
   }
   /// lent_view() has been read: this rank need neither wait nor release.
   void end_loan() noexcept {
-    if (own() || borrowed_ || read_) return;
+    if (!is_part_ || own() || read_) return;
     end_->world->credit(end_->world_rank, 1, view_.size(), sizeof(T));
     read_ = true;
   }
@@ -213,7 +213,8 @@ static_assert(CommPanel<ThreadPanel<double>, double>);
 ///   every rank     ThreadLending  --panel(root, part)-->  ThreadPanel: a part of root's block
 ///
 /// The loan of a rank's own block lasts until all have released their lending: drain() waits for that. A lending that
-/// is destroyed is released; one that dies while an exception unwinds fails the launch as a root's panel does.
+/// is destroyed is released; one that dies while an exception unwinds fails the launch, unless all others have released
+/// theirs, as a root's panel does.
 class [[nodiscard]] ThreadLending {
  public:
   ThreadLending() = default;
@@ -227,6 +228,7 @@ class [[nodiscard]] ThreadLending {
   }
   ~ThreadLending() {
     if (operation_ == nullptr) return;
+    end_loan();  // this rank's own, so that it is not awaited below
     if (std::uncaught_exceptions() > exceptions_) detail::end_loan_unwinding(*end_, ticket_);
     release();
   }
@@ -235,6 +237,8 @@ class [[nodiscard]] ThreadLending {
   /// ShapeError where it is this rank's part and was not lent; of a peer's, wait() tells.
   template <class T>
   [[nodiscard]] ThreadPanel<T> panel(int root, Block part) const {
+    if (operation_ == nullptr) throw ArgumentError("ArgumentError: panel_of a lending that is released");
+    detail::check_member("panel_of", "root", root, end_->group->size);
     // The lending keeps the endpoint alive.
     return {std::shared_ptr<detail::Endpoint>(std::shared_ptr<void>(), end_.get()), *operation_, root, part};
   }

@@ -29,19 +29,20 @@ inline bool withdraw(RankState& me) noexcept {
   return true;
 }
 
-/// Sleeps a little, unless something happens before. A peer that leaves off helping does not say so.
-inline void doze(RankState& me) {
-  me.parked.store(Parked::for_operations);
+/// Sleeps a little, unless something happens before.
+inline void doze(RankState& me, Parked reason) {
+  me.parked.store(reason);
   if (me.offer.state.load() != Offer::State::done) park(me, World::Clock::now() + std::chrono::milliseconds(1));
   me.parked.store(Parked::no);
 }
 
-/// Offers work to all ranks, this one among them, until all of it has been run, or there was nothing to run for a
-/// while.
+/// Lets all ranks, this one among them, run what it offers, until all has been run; or until no peer runs it, and this
+/// rank could not, for a while.
 inline void await_offer(Endpoint& end) {
   World& world = *end.world;
   RankState& me = *end.me;
   GiveWay give_way;
+  int rounds_taken = 0;
   for (int i = 0; i < yields && !world.failed();) {
     bool ran = false;
     if (const std::unique_lock turn = world.try_turn(end.world_rank)) ran = take_offer(world, me, end.world_rank);
@@ -51,11 +52,12 @@ inline void await_offer(Endpoint& end) {
       give_way.begin_again();
       continue;
     }
-    if (!give_way()) {
-      doze(me);
+    const bool taken = me.offer.state.load() == Offer::State::taken;
+    ++(taken ? rounds_taken : i);
+    if (!give_way() || rounds_taken > yields) {
+      doze(me, taken ? Parked::for_offer : Parked::for_operations);
       give_way.begin_again();
     }
-    ++i;
   }
 }
 

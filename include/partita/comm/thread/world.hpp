@@ -122,10 +122,18 @@ class World {
   /// not switch between two products and empty their caches. Whoever holds it must wait for nobody.
   [[nodiscard]] std::unique_lock<std::mutex> turn(int r) {
     if (turns_.empty()) return {};
-    return std::unique_lock(turn_of(r));
+    Turn& turn = turn_of(r);
+    turn.awaited.fetch_add(1);
+    std::unique_lock lock(turn.mutex);
+    turn.awaited.fetch_sub(1);
+    return lock;
   }
-  /// Likewise if nobody holds it. Pre: shares_cores().
-  [[nodiscard]] std::unique_lock<std::mutex> try_turn(int r) { return std::unique_lock(turn_of(r), std::try_to_lock); }
+  /// Likewise if nobody holds it, or waits for it. Pre: shares_cores().
+  [[nodiscard]] std::unique_lock<std::mutex> try_turn(int r) {
+    Turn& turn = turn_of(r);
+    if (turn.awaited.load() > 0) return {};
+    return std::unique_lock(turn.mutex, std::try_to_lock);
+  }
   [[nodiscard]] bool shares_cores() const noexcept { return !turns_.empty(); }
   /// The cores among which ranks are dealt in turn. Pre: shares_cores().
   [[nodiscard]] int cores() const noexcept { return static_cast<int>(turns_.size()); }
@@ -201,16 +209,15 @@ class World {
   }
 
  private:
-  [[nodiscard]] std::mutex& turn_of(int r) noexcept {
-    return turns_[static_cast<std::size_t>(r) % turns_.size()].mutex;
-  }
+  struct alignas(cache_line) Turn {
+    std::mutex mutex;
+    std::atomic<int> awaited{0};
+  };
+  [[nodiscard]] Turn& turn_of(int r) noexcept { return turns_[static_cast<std::size_t>(r) % turns_.size()]; }
 
   std::vector<RankState> ranks_;
   std::chrono::milliseconds deadline_;
   bool crowded_;
-  struct alignas(cache_line) Turn {
-    std::mutex mutex;
-  };
   std::vector<Turn> turns_;
   std::atomic<bool> failed_{false};
   std::atomic<int> departures_{0};
