@@ -61,7 +61,7 @@ TEST_CASE("Every call of CUDA and cuBLAS, made to fail, is a typed error and lea
     backend.sync();
   };
   using cuda_emulation::Library;
-  // Where the host goes on only when nothing can run, a wait is one query, and calls can be counted.
+  // Where the host goes on only when nothing can run, a wait is one query or few, and calls can be counted.
   const auto options = cuda_emulation::with(cuda_emulation::Progress::earliest);
   cuda_emulation::Counters calls;
   {
@@ -80,9 +80,13 @@ TEST_CASE("Every call of CUDA and cuBLAS, made to fail, is a typed error and lea
       } catch (const Error&) {
         thrown = true;
       }
-      // What fails in a destructor is not told, but is not lost either.
-      CHECK(cuda_emulation::counters().faults == 1);
+      // What fails in a destructor is not told, but is not lost either. A wait of this run may have needed fewer
+      // queries.
+      const cuda_emulation::Counters made = cuda_emulation::counters();
+      const bool made_it = (library == Library::cuda ? made.cuda : made.cublas) >= n;
+      CHECK(made.faults == (made_it ? 1 : 0));
       if (!thrown) CHECK(cuda_emulation::live().total() == 0);
+      if (!made_it) CHECK_FALSE(thrown);
     }
   };
   check(Library::cuda, calls.cuda, cudaErrorLaunchFailure);
