@@ -332,16 +332,19 @@ TEST_CASE("What offered work throws is thrown where it was offered, whoever ran 
       Work work;
       work.on = on;
       work.throws = true;
+      int caught = 0;
       const auto offer = [&] {
         try {
           return comm.share_work(Work::ready, Work::run, &work);
         } catch (const std::runtime_error& error) {
           CHECK(std::string(error.what()) == "out of work");
+          ++caught;
           return true;
         }
       };
       offer_until_run(comm, offer);
       if (comm.rank() != 0) return;
+      CHECK(caught == 1);
       CHECK(work.runs == 0);
       work.throws = false;
       work.on = Work::On::owner;
@@ -527,6 +530,24 @@ TEST_CASE("Products are run by other ranks where the backend allows it, and righ
   }
   CHECK(products_by_others<true>() > 0);
   CHECK(products_by_others<false>() == 0);
+}
+
+TEST_CASE("Blocks stay lent until the last panel, also where more move than are in flight at once") {
+  constexpr int ranks = most_panels_in_flight + 4;
+  using Columns = ColumnShard<ranks>;
+  launch_threads(ranks, [](ThreadComm& comm) {
+    ThreadContext context(std::move(comm));
+    const auto grid = make_grid<Columns>(context);
+    auto a = zeros<double, Columns>(grid, {8, ranks});
+    const auto ones = from_function<double, Columns>(grid, {ranks, ranks}, [](index_t, index_t) { return 1.0; });
+    auto c = zeros<double, Columns>(grid, {8, ranks});
+    for (int round = 1; round <= 100; ++round) {
+      for (index_t i = 0; i < 8; ++i) a.local()(i, 0) = round;
+      matmul_into(c, a, ones);
+      for (index_t i = 0; i < 8; ++i) a.local()(i, 0) = -1000;
+      for (index_t i = 0; i < 8; ++i) REQUIRE(c.local()(i, 0) == round * ranks);
+    }
+  });
 }
 
 #endif
